@@ -20,7 +20,7 @@ from tacit.errors import InputError, RunError
 from tacit.estimators.fitted import LoadedModel, load
 from tacit.job import Job, read_job
 from tacit.plan import Plan
-from tacit.report import evaluation
+from tacit.run import evaluation
 from tacit.run.checkpoint import CHECKPOINT_SECONDS, LOW_MEMORY_CHECKPOINT_SECONDS, Checkpoints, write_checkpoint
 from tacit.run.drive import Observer
 from tacit.run.folder import PreparedRun, RunFolder
@@ -35,7 +35,14 @@ from tacit.run.prepare import (
     with_own_trees,
 )
 from tacit.run.result import Result
-from tacit.run.search import TermsSearch, leaves_dispersion_open, search_job, settle_dispersion, with_dispersion
+from tacit.run.search import (
+    TermsSearch,
+    leaves_dispersion_open,
+    search_job,
+    settle_dispersion,
+    with_alpha,
+    with_dispersion,
+)
 from tacit.run.star import Run
 from tacit.text import plural, size
 from tacit.types import TraceRow
@@ -262,8 +269,7 @@ def _files(job: Job) -> str:
 
 
 def _with_alpha(prepared: PreparedRun, record: dict[str, Any]) -> PreparedRun:
-    plan = prepared.plan
-    return replace(prepared, plan=replace(plan, problem=replace(plan.problem, alpha=record["alpha"])))
+    return replace(prepared, plan=with_alpha(prepared.plan, record["alpha"]))
 
 
 def _with_dispersion(prepared: PreparedRun, observer: JobObserver) -> PreparedRun:
@@ -344,7 +350,7 @@ def _make_run(prepared: PreparedRun) -> Run | GraphRun:
     plan, shards = prepared.plan, prepared.shards
     if prepared.job.rows_are_split:
         return GraphRun(plan, shards, labels_by_node(prepared))
-    return Run(plan, shards, prepared.labels.values)
+    return Run(plan, shards, prepared.labels.values, prepared.held if plan.evaluates_privately else None)
 
 
 @contextmanager

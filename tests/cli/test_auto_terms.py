@@ -277,8 +277,8 @@ def test_plan_says_what_will_be_searched(waves: Any, tacit: Any) -> None:
 @pytest.mark.parametrize(
     ("job", "reason"),
     [
-        ('split = "samples"', 'model.terms = "auto" chooses by a search, which split = "samples" does not have'),
-        ('engine = "flare"', 'model.terms = "auto" chooses by a search, which engine = "flare" does not have'),
+        ('split = "samples"', 'model.terms = "auto" chooses curves by a search, which split = "samples" does not have'),
+        ('engine = "flare"', 'model.terms = "auto" chooses curves by a search, which engine = "flare" does not have'),
         ('memory = "1GB"', 'memory does not go with terms = "auto": leave one of them out'),
     ],
 )

@@ -18,9 +18,9 @@ from sklearn.metrics import log_loss, roc_auc_score
 
 from tacit import VerticalClassifier
 from tacit.job import read_job
-from tacit.report import evaluation
-from tacit.report import evaluation as apart
 from tacit.report.verdict import verdict
+from tacit.run import evaluation
+from tacit.run import evaluation as apart
 from tacit.run.graph import GraphRun
 from tacit.run.prepare import labels_by_node, prepare
 from tacit.run.star import Run
@@ -266,7 +266,7 @@ setattr(owner, "{name}", lambda *words: os.kill(os.getpid(), signal.SIGKILL))
 main(sys.argv[1:])
 """
 PLACES = {
-    "before the evaluation": {"module": "tacit.report", "owner": "evaluation", "name": "evaluate"},
+    "before the evaluation": {"module": "tacit.run", "owner": "evaluation", "name": "evaluate"},
     "after the evaluation": {"module": "tacit.run.folder", "owner": "RunFolder", "name": "finish"},
 }
 

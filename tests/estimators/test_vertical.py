@@ -265,7 +265,7 @@ def test_wrong_data_are_refused_by_party_and_column(cancer) -> None:
         (([a, sparse.csr_array(_broken(b, 7, 3, np.nan))], y), "party 2, column 'x13': NaN in row 7"),
         (([a, b[:, :0]], y), "party 2 has no columns"),
         ((X, np.ones(len(y))), "one class only"),
-        ((X, np.arange(len(y))), "Only binary classification is supported"),
+        ((X, np.arange(len(y))), "all 569 labels are different"),
         (([a, b], y[:-1]), "y has 568 labels for 569 rows"),
         (([a, np.where(b > 3, "x", b)], y), "party 2, column 'x1.': '.*' is not a number"),
         (([a, pd.DataFrame(b).assign(town=[[1]] * len(b))], y), 'party "party 2": column "town" holds values of type'),

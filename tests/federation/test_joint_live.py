@@ -74,10 +74,13 @@ def assert_same_model(live: Live, run: str, one: Path, names: tuple[str, ...] = 
 def test_a_feature_split_with_ids_asks_for_consent_and_trains_the_model_of_one_process(
     joint: Live, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Also where a worker is stopped meanwhile: it is named within half a minute, and the run goes on with it."""
+    """Also where a worker is stopped meanwhile: it is named within half a minute, and the run goes on with it.
+
+    Rows are held out, alpha is searched, and the model is evaluated.
+    """
     files = test_sites_aligned.write_files(tmp_path)
     set_up(joint, files, accept="ask")
-    training, shop = start(joint, tmp_path, test_sites_aligned.job_text(files, "flare")), joint.kits["shop"]
+    training, shop = start(joint, tmp_path, searched(files, "flare")), joint.kits["shop"]
     said: list[str] = []
     assert training.stdout is not None
     listening = threading.Thread(target=lambda: said.extend(iter(training.stdout.readline, "")), daemon=True)
@@ -97,7 +100,20 @@ def test_a_feature_split_with_ids_asks_for_consent_and_trains_the_model_of_one_p
     training.stdout.close()
     assert f"run {run}:" in "".join(said)
     assert not any("going on in" in line for line in said)  # nothing was handed in again
-    assert_same_model(joint, run, in_process(tmp_path, test_sites_aligned.job_text(files, "in-process")))
+    one = in_process(tmp_path, searched(files, "in-process"))
+    assert_same_model(joint, run, one)
+    known, lead, told = (
+        json.loads((folder / "evaluation.json").read_text())
+        for folder in (one, joint.kits["bank"].jobs / run, shop.jobs / run)
+    )
+    assert lead["models"][0]["measures"] == pytest.approx(known["models"][0]["measures"], abs=1e-9)
+    assert told["models"][0]["measures"].items() <= lead["models"][0]["measures"].items()
+
+
+def searched(files: Mapping[str, Path], engine: str) -> str:
+    """A job with a holdout and a search."""
+    text = test_sites_aligned.job_text(dict(files), engine).replace("[job]", "[job]\nholdout = 0.2\nseed = 1", 1)
+    return text.replace("[[party]]", "[search]\nalphas = [0.1, 0.01]\nfolds = 2\n[[party]]", 1)
 
 
 def stop_for_a_while(kit: Kit, said: list[str]) -> None:

@@ -15,7 +15,7 @@ from tests.plans import sample_plan
 NODES = ["n1", "n2", "n3"]
 
 
-def feature_plan(*, secure: bool = False, holdout: float = 0.0, **privacy: Any) -> Plan:
+def feature_plan(*, secure: bool = False, holdout: str = "", **privacy: Any) -> Plan:
     """Three parties with four columns each."""
     plan = make_features(
         loss="logistic", penalty="l2", alpha=1e-3, fit_intercept=True, method="auto", rho="auto", max_rounds=10,
@@ -29,7 +29,7 @@ def node_plan(
     method: str,
     *,
     secure: bool = False,
-    holdout: float = 0.0,
+    holdout: str = "",
     published: bool = False,
     given: bool = False,
     private: bool = True,
@@ -45,7 +45,7 @@ def node_plan(
     return replace(plan, holdout=holdout)
 
 
-def given_plan(holdout: float = 0.0) -> Plan:
+def given_plan(holdout: str = "") -> Plan:
     """A run without noise on labels that were randomized before."""
     return node_plan("none", holdout=holdout, given=True, private=False)
 

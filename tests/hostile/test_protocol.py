@@ -81,7 +81,7 @@ def test_a_field_without_a_reason_cannot_be_sent() -> None:
 def test_sizes_that_leave_are_rows_and_columns_alone() -> None:
     """The number of bytes of a sparse matrix is the number of its non-zeros, which is data."""
     assert set(ORIGINS[Shaped]) == {"rows", "columns", "curve_columns"}
-    assert set(ORIGINS[Prepared]) == {"matched", "rows", "columns", "names"}
+    assert set(ORIGINS[Prepared]) == {"matched", "rows", "columns", "names", "bound"}
 
 
 # --- item 1: nothing about non-zeros leaves --------------------------------------------------------------
@@ -378,9 +378,9 @@ def test_ten_thousand_mutated_messages_are_read_or_refused(tmp_path: Path) -> No
 
 def test_size_and_depth_are_checked_before_parsing() -> None:
     with pytest.raises(RunError, match="more than"):
-        decode_request(encode(Shape()) + b"\0" * SMALL)
+        decode_request(encode(Prepare()) + b"\0" * SMALL)
     with pytest.raises(RunError, match="cannot be read"):
-        decode_request(encode(Shape())[:1] + b"\x91" * 60_000)
+        decode_request(encode(Prepare())[:1] + b"\x91" * 60_000)
     for content in (b"", b"\xff", "text", None, encode(Prepared())):
         with pytest.raises(RunError, match="not one of those that are due"):
             decode_request(content)  # type: ignore[arg-type]

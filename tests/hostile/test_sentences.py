@@ -108,7 +108,7 @@ def test_every_certificate_states_what_several_rows_cost(name: str) -> None:
 
 @pytest.mark.parametrize("name", [*PRIVATE, *NOT_PRIVATE])
 def test_no_certificate_says_that_epsilons_simply_add_up(name: str) -> None:
-    certificate = {**PRIVATE, **NOT_PRIVATE}[name](holdout=0.2).certificate()
+    certificate = {**PRIVATE, **NOT_PRIVATE}[name](holdout="holdout = 0.2").certificate()
     text = str(certificate)
     assert "add up" not in text
     assert "not used again" not in text
@@ -143,7 +143,7 @@ def test_a_person_is_not_hidden_from_who_holds_rows_about_them(name: str) -> Non
 
 @pytest.mark.parametrize("name", PRIVATE)
 def test_a_certificate_says_which_rows_it_is_about(name: str) -> None:
-    certificate = PRIVATE[name](holdout=0.2).certificate()
+    certificate = PRIVATE[name](holdout="holdout = 0.2").certificate()
     (line,) = [line for line in certificate.does_not_cover if line.startswith("the rows held out")]
     assert "holdout = 0.2" in line
     assert "every claim is about the rows trained on" in line
@@ -156,7 +156,7 @@ def test_a_certificate_says_which_rows_it_is_about(name: str) -> None:
 
 @pytest.mark.parametrize("name", PRIVATE)
 def test_what_is_evaluated_is_what_the_certificate_says(name: str) -> None:
-    plan = PRIVATE[name](holdout=0.2)
+    plan = PRIVATE[name](holdout="holdout = 0.2")
     said = " ".join(plan.certificate().does_not_cover)
     assert plan.served == ("nothing is computed" not in said)
 

@@ -53,7 +53,7 @@ def test_predictions_of_a_sample_split_keep_the_ids_of_the_file(tmp_path: Path, 
     assert tacit("train", nodes.write(), "--out", tmp_path / "run", "--quiet").code == 0
     said = tacit("predict", tmp_path / "run", tmp_path / "north.csv")
     rows = list(csv.DictReader(io.StringIO(said.out)))
-    assert [row["id"] for row in rows] == nodes.tables["north"]["patient"]
+    assert [row["patient"] for row in rows] == nodes.tables["north"]["patient"]
 
 
 def test_explain_of_a_sample_split_finds_a_row_by_its_id(tmp_path: Path, tacit: Any) -> None:
@@ -63,7 +63,7 @@ def test_explain_of_a_sample_split_finds_a_row_by_its_id(tmp_path: Path, tacit: 
     words = ("explain", tmp_path / "run", tmp_path / "north.csv")
     record = json.loads(tacit(*words, "--id", "north5", "--json").out)
     assert (record["row"], record["id"]) == (6, "north5")
-    assert tacit(*words, "--id", "north5").out.startswith("id north5\n")
+    assert tacit(*words, "--id", "north5").out.startswith("patient north5\n")
     assert "2 rows have the id" in tacit(*words, "--id", "north3").err
     assert "no row has the id" in tacit(*words, "--id", "west1").err
 
@@ -131,7 +131,7 @@ def searched_alone(own: Files, table: dict[str, list[Any]], model: str, tacit: A
 def test_where_a_search_would_take_too_long_the_same_alpha_is_used_and_that_is_said(
     files: Files, tacit: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tacit.report.evaluation.MOST_SEARCHED", 100)
+    monkeypatch.setattr("tacit.run.evaluation.MOST_SEARCHED", 100)
     files.job, files.model = "holdout = 0.3", 'loss = "logistic"\n[search]\nalphas = [1.0, 0.1, 0.01]\nfolds = 3'
     record, _ = evaluated(files, tacit)
     assert {model["alpha"] for model in record["models"]} == {record["alpha"]}

@@ -100,6 +100,21 @@ def feature_world(case: str, kind: str, parties: tuple[str, ...] = ("bank", "sho
     return make_world(job, columns, dict.fromkeys(parties, SUFFIX[kind]), dict.fromkeys(parties, ROWS))
 
 
+def held_world(kind: str, seed: int | None = 1) -> World:
+    """A feature split of two parties, of which some rows are held out and evaluated by a planned release.
+
+    Without a seed rows are matched by id, in private, and both make the key together.
+    """
+    top = 'holdout = 0.3\nevaluation = "private"' + ("" if seed is None else f"\nseed = {seed}")
+    lines = ["[job]", 'name = "neighbours"\nengine = "flare"', top, encoding(kind, FEATURES["gram"], "")]
+    for name in ("bank", "shop"):
+        own = ['label = "y"'] if name == "bank" else []
+        lines += ["[[party]]", f'name = "{name}"', *(['id = "customer"'] if seed is None else []), *own, said_of(kind)]
+    job = parse_job("\n".join(lines), "a job")
+    columns = {name: columns_of(kind, name, 3) for name in job.names}
+    return make_world(job, columns, dict.fromkeys(job.names, SUFFIX[kind]), dict.fromkeys(job.names, ROWS))
+
+
 def sample_world(case: str, kind: str, nodes: int = 3) -> World:
     """A sample split; under masks with a node more, so that one of them passes on what another has hidden."""
     graph, top, extra = SAMPLES[case]

@@ -29,9 +29,12 @@ from tacit.mechanisms.gaussian.settings import (
     model_sensitivity,
     solve_rounding,
 )
+from tacit.mechanisms.gram.fit import DIFFERENCE, SQUARE
+from tacit.mechanisms.gram.plan import EVALUATION_SHARES
 from tacit.mechanisms.gram.settings import CONSTANT, bounds
 from tacit.mechanisms.shares.settings import exact_sensitivity
 from tacit.plan.terms import with_row_norms
+from tacit.privacy.calibration import budget_mu
 from tacit.privacy.request import Privacy
 from tacit.problem.losses.modified import flip_of
 from tacit.topologies import make_graph
@@ -173,12 +176,36 @@ def gram_bounds() -> dict[str, Bound]:
         "weights of the logistic loss": _label_weight(),
         "weights of the half loss": _half_weight(),
         "the change of the loss": _loss_change(),
+        "the squares of differences beside their sum, of rows held out": _held_out(),
     }
 
 
 def _gram_plan(**privacy: Any) -> Any:
     asked = Privacy(epsilon=1.0, **privacy)
     return feature_plan(party_names=("bank", "shop"), rows=1000, columns=(3, 4), privacy=asked, **ASKED).private
+
+
+def _held_out() -> Bound:
+    """How far (x, w x^2) moves, w the weight of the squares that the code has."""
+    weight = number(rational(SQUARE**2))
+    moved = (t - u) * (t - u) + weight * (t * t - u * u) * (t * t - u * u)
+    found = feature_plan(
+        party_names=("bank", "shop"),
+        rows=1000,
+        columns=(3, 4),
+        privacy=Privacy(epsilon=1.0),
+        holdout=0.2,
+        evaluated=True,
+        **ASKED,
+    ).private
+    share = math.sqrt(EVALUATION_SHARES[DIFFERENCE])
+    square = (found.settings.evaluation.difference_sd * share * budget_mu(1.0, found.privacy.delta)) ** 2
+    return Bound(
+        "evaluation.md, lemma 2",
+        between(-1, 1, t, u),
+        lambda s: moved <= number(s["sums"]),
+        {"sums": rational(square, 1e-4)},  # rounding was taken off mu
+    )
 
 
 def _label_weight() -> Bound:

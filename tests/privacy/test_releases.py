@@ -59,5 +59,5 @@ def test_nothing_is_released_that_was_not_planned_or_more_often() -> None:
             wrong()
     with pytest.raises(RunError, match=r"outside 0 \.\. 1"):
         releaser.respond("bit", [2])
-    with pytest.raises(InputError, match="power of two"):
-        AllowedResponse("symbol", 1.0, 6)
+    with pytest.raises(InputError, match="must be from 2"):
+        AllowedResponse("symbol", 1.0, symbols=1)

@@ -23,8 +23,8 @@ from tacit.federation.budget import BudgetBook, Limit, events_of
 from tacit.federation.kit import Kit
 from tacit.federation.releases import log_question, log_step
 from tacit.federation.site import AllowAll
+from tacit.federation.site_report import load_site, site_page
 from tacit.report.run_words import number
-from tacit.report.site import load_site, site_page
 from tests.federation.loopback import Loopback
 
 RUN = "credit-0123456789ab"

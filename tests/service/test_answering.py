@@ -279,7 +279,7 @@ def test_rules_that_make_no_sense(rules: dict[str, int]) -> None:
 
 def test_a_file_of_peers_with_another_identity_of_oneself_is_refused(tmp_path: Path) -> None:
     sides = parties(tmp_path)
-    peers = {"shop": Identity()._key.public_key()}
+    peers = {"shop": Identity().key.public_key()}
     with pytest.raises(InputError, match="another identity"):
         Answerer(own_scores(0, "shop"), sides["shop"].state, Rules(1), Identity(), peers)
     with pytest.raises(InputError, match="with its peers there are 1"):

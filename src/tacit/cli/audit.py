@@ -73,6 +73,9 @@ def run(options: argparse.Namespace) -> int:
     out = _directory(options.out)
     job = read_job(options.job)
     refuse_search(job, "tacit audit")
+    if job.evaluates_privately:
+        tell("tacit: the release about rows held out is not played here: the plan is attacked without holdout")
+        job = job.without_holdout()
     prepared = prepare(job, note=lambda remark: tell(f"tacit: {remark}"))
     plan, whole = prepared.plan, test_job(job, options.command)
     with progress_bar("audit", visible=not options.quiet) as observe:
@@ -94,6 +97,8 @@ def audit_any(plan: Plan, effort: Effort, observe: Observer | None = None) -> Au
     from tacit.audit.graph import audit_graph
     from tacit.plan import FeatureSplit, SampleSplit
 
+    if plan.problem.loss.outputs > 1:
+        raise InputError("tacit audit attacks models of two classes and of numbers: it has none for more classes")
     audits = {FeatureSplit.split: audit, SampleSplit.split: audit_graph}
     return audits[plan.layout.split](plan, effort, observe)
 

@@ -153,7 +153,9 @@ class PartySizes:
 
         columns = tuple(self.columns[name] for name in self.job.names)
         curves = curve_columns(self.encodings, self.job.names, self.job.privacy)
-        return plan_job(self.job, self.trained, columns, 8 * self.trained * sum(columns), curves)
+        return plan_job(
+            self.job, self.trained, columns, 8 * self.trained * sum(columns), curves, self.rows - self.trained
+        )
 
     def record(self) -> dict[str, Any]:
         """The sizes for `--json`."""
@@ -526,6 +528,8 @@ def label_lines(job: Job) -> list[str]:
     if loss_of(job).task != "classification":
         return []
     label = next(spec.label for spec in job.parties if spec.label is not None)
+    if job.model.classes is not None:
+        return [f"{'label':<11} {label}: {job.model.classes} classes, in sorted order"]
     positive = common_positive(job)
     if positive is None:
         return [
@@ -563,7 +567,12 @@ def penalty_remarks(job: Job, rows: int, columns: int) -> list[str]:
     and better in 45; with 20 rows or more for each column, whatever the alpha of at most 1e-4, worse in 6 of 84.
     The two limits were chosen after looking at these same runs, so on other data the rule may be right less often.
     """
-    known = job.model.loss == "logistic" and job.model.penalty in ("l2", "none") and job.privacy is None
+    known = (
+        job.model.loss == "logistic"
+        and job.model.classes is None
+        and job.model.penalty in ("l2", "none")
+        and job.privacy is None
+    )
     alpha = 0.0 if job.model.penalty == "none" else job.model.alpha
     if not known or job.trees is not None or job.searched is not None or len(job.parties) < 2:
         return []

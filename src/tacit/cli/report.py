@@ -46,7 +46,7 @@ def run(options: argparse.Namespace) -> int:
     if RunFolder(place).is_part:
         if options.party is not None:
             raise InputError("--party is not used here: the page holds the columns of its own organisation alone")
-        from tacit.report.site import write_site_report
+        from tacit.federation.site_report import write_site_report
 
         path = write_site_report(place, out)
     else:

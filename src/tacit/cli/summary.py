@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from tacit.columns.constants import Encoding
     from tacit.job import Job
     from tacit.plan import Plan
-    from tacit.report.evaluation import Watch
     from tacit.run.drive import Observer
+    from tacit.run.evaluation import Watch
     from tacit.run.folder import PreparedRun, RunFolder
     from tacit.run.result import Result
     from tacit.solvers.boosting.sides import BoostingHistory
@@ -166,6 +166,8 @@ def evaluated_on(record: Mapping[str, Any]) -> str:
     which = "held-out" if record["held_out"] else "training"
     text = f"{record['rows']['evaluated']:,} {which} rows: {TITLES[key]} {measures[key]:.4g}"
     text += f" ({others})" if others else ""
+    if record.get("released"):
+        return f"{text}; these figures have noise, and the certificate covers them"
     if record["private"]:
         return f"{text}; these figures are not for others: no certificate covers them"
     return text if record["held_out"] else f"{text}; every model looks better on rows that it was trained on"

@@ -9,13 +9,17 @@ The model can be tried on rows it has not seen. There are three ways to choose t
 - Files of their own. What is trained on does not depend on them.
 - By time: rows from a date (or number) on. Then the number of trained rows depends on the rows, and no proof holds:
   jobs with [privacy] refuse it.
+
+The key of the first is the job's seed. Between organisations, where the job states no seed, it is made of fresh numbers
+of all of them, to which each is bound before ids are matched (`CommonKey`): nobody chooses which rows are held out.
 """
 
 from __future__ import annotations
 
 import datetime
 import hashlib
-from collections.abc import Sequence
+import os
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -32,6 +36,7 @@ from tacit.types import Shard, Vector
 
 
 Mask = npt.NDArray[np.bool_]
+Key = int | str  # the job's seed, or the hexadecimal digits of a key that organisations made together
 Rows = npt.NDArray[np.intp]
 EPOCH = datetime.date(1970, 1, 1)
 
@@ -60,7 +65,7 @@ class Holdout:
     """Which rows are held out: a part of them, by a seed; or those from a date or number on."""
 
     part: float = 0.0
-    seed: int = 0
+    seed: Key = 0
     after: Moment | None = None
 
     def held(self, table: Table, column: str | None, rows: Rows | None, ids: npt.NDArray[Any] | None) -> Mask | None:
@@ -118,7 +123,7 @@ def held_count(rows: int, part: float) -> int:
     return min(max(1, round(part * rows)), rows - 1) if part > 0 else 0
 
 
-def held_rows(rows: int, part: float, seed: int, ids: npt.NDArray[Any] | None = None) -> Mask:
+def held_rows(rows: int, part: float, key: Key, ids: npt.NDArray[Any] | None = None) -> Mask:
     """Which rows are held out.
 
     Parameters
@@ -127,21 +132,23 @@ def held_rows(rows: int, part: float, seed: int, ids: npt.NDArray[Any] | None = 
         Number of rows.
     part : float
         Part of them to hold out.
-    seed : int
-        Of the job: another one holds out other rows.
+    key : int or str
+        The seed of the job, or a key that organisations made together: another one holds out other rows.
     ids : array or None
         One id for each row; without them a row is known by its position.
     """
     if ids is None:
-        rank = np.random.default_rng(seed).random(rows)
+        rank = np.random.default_rng(int(key, 16) if isinstance(key, str) else key).random(rows)
     else:
-        rank = np.array([_rank(f"{seed}/{id_}") for id_ in ids.tolist()], dtype=np.uint64)
+        rank = np.array([_rank(f"{key}/{id_}") for id_ in ids.tolist()], dtype=np.uint64)
     chosen = np.zeros(rows, dtype=np.bool_)
     chosen[np.argsort(rank, kind="stable")[: held_count(rows, part)]] = True
     return chosen
 
 
-def set_aside(shards: Sequence[Shard], labels: Vector, held: Sequence[Mask]) -> tuple[list[Shard], Vector, HeldOut]:
+def set_aside(
+    shards: Sequence[Shard], labels: Vector, held: Sequence[Mask], *, any_class: bool = False
+) -> tuple[list[Shard], Vector, HeldOut]:
     """Cut shards and labels into what is trained on and what is held out.
 
     Parameters
@@ -151,6 +158,8 @@ def set_aside(shards: Sequence[Shard], labels: Vector, held: Sequence[Mask]) -> 
         One for each row, or those of all shards one after the other.
     held : sequence of masks
         One for each shard. Where the columns are split it is the same one, and the labels are cut by it.
+    any_class : bool
+        Whether labels of one class may be left, as others have labels too.
 
     Raises
     ------
@@ -159,10 +168,11 @@ def set_aside(shards: Sequence[Shard], labels: Vector, held: Sequence[Mask]) -> 
     """
     mask = held[0] if len(labels) == len(held[0]) else np.concatenate(list(held))
     left = labels[~mask]
-    if len(np.unique(bare_labels(labels))) == 2 and len(np.unique(bare_labels(left))) == 1:
+    kinds, kept = np.unique(bare_labels(labels)), np.unique(bare_labels(left))
+    if not any_class and len(kinds) == 2 and len(kept) == 1:
         raise InputError("holdout leaves labels of one class only to train on: lower holdout, or change seed")
-    trained = [_rows(shard, ~own) for shard, own in zip(shards, held, strict=True)]
-    aside = tuple(_rows(shard, own) for shard, own in zip(shards, held, strict=True))
+    trained = [cut_rows(shard, ~own) for shard, own in zip(shards, held, strict=True)]
+    aside = tuple(cut_rows(shard, own) for shard, own in zip(shards, held, strict=True))
     return trained, left, HeldOut(aside, labels[mask])
 
 
@@ -171,7 +181,44 @@ def _rank(text: str) -> int:
     return int.from_bytes(hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()[:8], "big")
 
 
-def _rows(shard: Shard, mask: Mask) -> Shard:
+class CommonKey:
+    """A key that several organisations make together so that none of them chooses it.
+
+    Each draws a number and binds itself to it by a fingerprint, before ids are matched. Numbers are shown once all
+    fingerprints are known, and each must fit its own. The key is a fingerprint of all numbers: whoever shows its number
+    last cannot change it any more, and one honest organisation is enough for a key that nobody foresaw.
+    """
+
+    BYTES = 32
+
+    @classmethod
+    def draw(cls, owner: str) -> str:
+        """A fresh number of its owner, as hexadecimal digits."""
+        return os.urandom(cls.BYTES).hex()
+
+    @staticmethod
+    def bind(number: str) -> str:
+        """The fingerprint that binds whoever drew a number to it."""
+        return hashlib.sha256(f"holdout {number}".encode()).hexdigest()
+
+    @classmethod
+    def of(cls, numbers: Mapping[str, str], bound: Mapping[str, str]) -> str:
+        """The key of all numbers, by organisation.
+
+        Raises
+        ------
+        InputError
+            Where a number is missing, or is not the one that its owner was bound to.
+        """
+        for name, fingerprint in bound.items():
+            if cls.bind(numbers.get(name, "")) != fingerprint:
+                raise InputError(f"the number of {name!r} for the holdout is not the one it was bound to")
+        text = " ".join(f"{len(name)} {name} {numbers[name]}" for name in sorted(bound))
+        return hashlib.sha256(f"holdout key {text}".encode()).hexdigest()
+
+
+def cut_rows(shard: Shard, mask: Mask) -> Shard:
+    """The rows of a shard that a mask has."""
     return replace(shard, features=shard.features[np.flatnonzero(mask)])
 
 

@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from tacit.columns.table import Table
 from tacit.errors import InputError
-from tacit.problem.losses import Loss
+from tacit.problem.losses import Logistic, Loss
 from tacit.problem.losses.base import is_number
 from tacit.problem.losses.rows import ROW, bare_labels, with_rows
 from tacit.text import listing, plural, show
@@ -125,10 +125,11 @@ def encode_labels(
 
     `dropped` rows more are in the file and were not matched, which is said where one class alone is left.
     """
-    if getattr(loss, "outputs", 1) > 1:
-        return _encode_several(values, loss.outputs, party, positive)  # type: ignore[attr-defined]
+    if loss.outputs > 1:
+        return _encode_several(values, loss.outputs, party, positive)
     if loss.task == "classification":
-        if hasattr(loss, "outputs"):  # of trees, which have a loss for several classes
+        _check_said(values, loss, party)
+        if not isinstance(loss, Loss):  # of trees, which have a loss of their own for several classes
             _suggest_softmax(values, party)
         encoded, classes = encode_binary(values, party=party, positive=positive, dropped=dropped)
         plain = (value if isinstance(value, str | int | float) else str(value) for value in classes.tolist())
@@ -180,6 +181,21 @@ def _suggest_softmax(values: Any, party: str) -> None:
         )
 
 
+def _check_said(values: Any, loss: Loss, party: str) -> None:
+    """Refuse more than two classes of a job that does not say how many, where its loss could take them."""
+    if not isinstance(loss, Logistic):
+        return
+    try:
+        classes = np.unique(check_labels(values, party=party))
+    except TypeError:
+        return  # which is refused with its reason later
+    if 2 < len(classes) < len(values) and not _is_continuous(classes):
+        raise InputError(
+            f"{_prefix(party)}the labels have {len(classes)} classes, {listing(classes.tolist(), 3)}: write classes = "
+            f"{len(classes)} under [model], or join them into two"
+        )
+
+
 def _encode_several(values: Any, count: int, party: str, positive: Any) -> Labels:
     """Labels of more than two classes as 0, 1, ... in sorted order; as many of them as a job says."""
     if positive is not None:
@@ -193,6 +209,7 @@ def _encode_several(values: Any, count: int, party: str, positive: Any) -> Label
             f"{_prefix(party)}the labels have {len(classes)} classes, {listing(classes.tolist(), 5)}, and the job says "
             f"classes = {count}: fix one of them"
         )
+    check_repeated(classes, len(values), party)
     plain = (value if isinstance(value, str | int | float) else str(value) for value in classes.tolist())
     return Labels(codes.astype(np.float64), tuple(plain))
 
@@ -231,6 +248,34 @@ def class_weights(labels: npt.NDArray[Any], asked: Any, weights: Vector | None =
             raise InputError(f"class_weight of {show(name)} is {show(weight)}: it must be a number above 0")
         by_class[found[0]] = float(weight)
     return np.asarray(by_class[codes])
+
+
+def encode_classes(y: npt.ArrayLike, *, party: str = "") -> tuple[Vector, npt.NDArray[Any]]:
+    """Encode labels of two classes or more: two as `encode_binary`, more as 0, 1, ... in sorted order.
+
+    Returns
+    -------
+    codes : float64 array
+    classes : array of the classes, sorted
+    """
+    values = check_labels(y, party=party)
+    try:
+        classes, codes = np.unique(values, return_inverse=True)
+    except TypeError:
+        classes = np.zeros(0)
+    if len(classes) <= 2 or _is_continuous(classes):
+        return encode_binary(values, party=party)  # which refuses what is neither
+    check_repeated(classes, values.size, party)
+    return codes.astype(np.float64), classes
+
+
+def check_repeated(classes: npt.NDArray[Any], rows: int, party: str = "") -> None:
+    """Refuse labels of which no two are the same: they are ids or measurements."""
+    if len(classes) == rows:
+        raise InputError(
+            f"{_prefix(party)}all {rows} labels are different, {listing(classes.tolist(), 3)}: give labels of few "
+            "classes, or use a regression where they are numbers"
+        )
 
 
 def encode_binary(
@@ -415,6 +460,8 @@ def check_costs(costs: Any, loss: Loss, class_weight: Any = None) -> None:
     """
     if costs is None:
         return
+    if loss.outputs > 1:
+        raise InputError(f"costs is for two classes, and there are {loss.outputs}: leave it out")
     if not isinstance(costs, Mapping) or set(costs) != set(WRONG_ANSWERS):
         raise InputError(f"costs={costs!r} is not allowed: give both costs, such as {EXAMPLE}")
     for name in WRONG_ANSWERS:

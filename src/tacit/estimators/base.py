@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 from scipy import sparse
-from scipy.special import expit
+from scipy.special import expit, log_softmax, softmax
 from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import column_or_1d, validate_data
@@ -19,11 +19,11 @@ from sklearn.utils.validation import column_or_1d, validate_data
 from tacit.blocks import check_matrix
 from tacit.columns.raw import OwnColumns
 from tacit.columns.table import ArrowTable
-from tacit.data.labels import class_weights, score_threshold
+from tacit.data.labels import check_costs, class_weights, encode_classes, score_threshold
 from tacit.data.partition import split_columns, take_columns
 from tacit.errors import InputError
 from tacit.estimators.encoding import as_table, dense, refuse_twins
-from tacit.problem.losses import Loss
+from tacit.problem.losses import Logistic, Loss, of_classes
 from tacit.problem.registry import get_loss, make_loss
 from tacit.text import show
 from tacit.types import Curves, Matrix, Shard, Vector
@@ -131,7 +131,8 @@ def with_class_weights(weights: Vector | None, encoded: Vector, asked: Any, clas
     """Row weights times the weight of the row's class; `asked` as in `class_weights`, None leaves them as they are."""
     if asked is None:
         return weights
-    labels = np.asarray(classes)[(encoded > 0).astype(int)]
+    codes = encoded if len(classes) > 2 else encoded > 0
+    labels = np.asarray(classes)[codes.astype(int)]
     own = class_weights(labels, asked, weights)
     return own if weights is None else own * weights
 
@@ -143,6 +144,8 @@ def checked_offset(offset: Any, exposure: Any, rows: int, loss: Loss) -> Vector 
             f"exposure does not fit loss={loss.name!r}: its logarithm is added to the logarithm of the mean, which the "
             "losses 'poisson', 'negative_binomial', 'gamma' and 'tweedie' have; use offset"
         )
+    if offset is not None:
+        refuse_offset(loss)
     parts = [] if offset is None else [_one_for_each_row(offset, rows, "offset")]
     if exposure is not None:
         exposed = _one_for_each_row(exposure, rows, "exposure")
@@ -153,6 +156,12 @@ def checked_offset(offset: Any, exposure: Any, rows: int, loss: Loss) -> Vector 
             )
         parts.append(np.log(exposed))
     return sum(parts[1:], parts[0]) if parts else None
+
+
+def refuse_offset(loss: Loss) -> None:
+    """Refuse offsets of rows that have several scores."""
+    if loss.outputs > 1:
+        raise InputError(f"offset is for two classes or numbers, and the labels have {loss.outputs}: leave it out")
 
 
 def _one_for_each_row(given: Any, rows: int, name: str) -> Vector:
@@ -588,16 +597,18 @@ class _Scoring:
 
     loss: Any
     _scores: Any
+    _joint_coef: Any
 
     def _scores_at(self, X: Any, offset: Any, exposure: Any = None) -> Vector:
         """Score of each row, with its offset."""
         scores = np.asarray(self._scores(X))
-        more = checked_offset(offset, exposure, len(scores), get_loss(self.loss))
+        loss = of_classes(get_loss(self.loss), 1 if scores.ndim == 1 else scores.shape[1])
+        more = checked_offset(offset, exposure, len(scores), loss)
         return scores if more is None else scores + more
 
 
-class BinaryClassifierMixin(ClassifierMixin, _Scoring):
-    """Predictions of a classifier with two classes."""
+class LinearClassifierMixin(ClassifierMixin, _Scoring):
+    """Predictions of a classifier with two classes, or with more where the loss is the logistic one."""
 
     classes_: npt.NDArray[Any]
     class_weight: Any = None
@@ -605,28 +616,52 @@ class BinaryClassifierMixin(ClassifierMixin, _Scoring):
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.classifier_tags.multi_class = False
+        tags.classifier_tags.multi_class = isinstance(get_loss(self.loss), Logistic)
         return tags
 
+    def _encode(self, labels: npt.NDArray[Any]) -> Vector:
+        encoded, self.classes_ = encode_classes(labels)
+        check_costs(self.costs, self._loss_of(), self.class_weight)
+        return encoded
+
+    def _loss_of(self) -> Loss:
+        """The loss for as many classes as the labels have."""
+        return of_classes(asked_loss(self), len(self.classes_))
+
+    def _with_class_weights(self, weights: Vector | None, encoded: Vector) -> Vector | None:
+        return with_class_weights(weights, encoded, self.class_weight, self.classes_)
+
+    def _set_model(self, result: Any) -> None:
+        several = len(self.classes_) > 2
+        coef = self._joint_coef(result)
+        self.coef_ = coef if several else coef[None, :]
+        self.intercept_ = result.model.intercept if several else np.array([result.model.intercept])
+
     def decision_function(self, X: Any, offset: Any = None) -> Vector:
-        """Score of each row: positive means the second class."""
+        """Score of each row: positive means the second class. Of more than two classes, a column for each."""
         return self._scores_at(X, offset)
 
     def predict(self, X: Any, offset: Any = None) -> npt.NDArray[Any]:
         """Label of each row."""
         scores = self._scores_at(X, offset)
-        return np.asarray(self.classes_[(scores > score_threshold(self.costs)).astype(int)])
+        positive = scores > score_threshold(self.costs)
+        return np.asarray(self.classes_[positive.astype(int) if scores.ndim == 1 else scores.argmax(axis=1)])
 
     @available_if(lambda self: get_loss(self.loss).log_odds)
     def predict_proba(self, X: Any, offset: Any = None) -> Vector:
         """Probability of each class; for losses whose best score is the log odds."""
-        positive = expit(self._scores_at(X, offset))
+        scores = self._scores_at(X, offset)
+        if scores.ndim > 1:
+            return np.asarray(softmax(scores, axis=1))
+        positive = expit(scores)
         return np.column_stack([1 - positive, positive])
 
     @available_if(lambda self: get_loss(self.loss).log_odds)
     def predict_log_proba(self, X: Any, offset: Any = None) -> Vector:
         """Logarithm of the probability of each class; for losses whose best score is the log odds."""
         scores = self._scores_at(X, offset)
+        if scores.ndim > 1:
+            return np.asarray(log_softmax(scores, axis=1))
         return -np.column_stack([np.logaddexp(0, scores), np.logaddexp(0, -scores)])
 
 
@@ -636,6 +671,12 @@ class LinearRegressorMixin(RegressorMixin, _Scoring):
     quantile: Any = None
     power: Any = None
     dispersion: Any = None
+
+    def _loss_of(self) -> Loss:
+        return asked_loss(self)
+
+    def _with_class_weights(self, weights: Vector | None, encoded: Vector) -> Vector | None:
+        return weights
 
     def predict(self, X: Any, offset: Any = None, exposure: Any = None) -> Vector:
         """Prediction for each row; without `offset` and `exposure` they are 0 and 1, also where the fit had others."""

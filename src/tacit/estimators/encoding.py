@@ -472,6 +472,8 @@ class EncodedTables:
         trained = getattr(self, "_trained_on", None)
         if trained is None:
             raise InputError("the rows of the fit are not kept in a file: fit again, and then ask for summary()")
+        if np.size(getattr(self, "intercept_", 0.0)) > 1:
+            raise InputError("summary() is for two classes and for numbers: more than two have none yet")
         return summarize(trained, *self._fitted())
 
     def _fitted(self) -> tuple[Sequence[Vector], float]:
@@ -498,13 +500,19 @@ class PartyCoefficients(list[Vector]):
         The parties.
     columns : tuple of tuple of str
         For each party the columns that its coefficients belong to; encoded ones where columns were encoded.
+    classes : tuple
+        Where there are more than two: which row of the coefficients belongs to which class.
     """
 
     def __init__(
-        self, coefs: Iterable[Vector] = (), names: Sequence[str] = (), columns: Sequence[Sequence[str]] = ()
+        self,
+        coefs: Iterable[Vector] = (),
+        names: Sequence[str] = (),
+        columns: Sequence[Sequence[str]] = (),
+        classes: Sequence[Any] = (),
     ) -> None:
         super().__init__(coefs)
-        self.names, self.columns = tuple(names), tuple(tuple(own) for own in columns)
+        self.names, self.columns, self.classes = tuple(names), tuple(tuple(own) for own in columns), tuple(classes)
 
     def __getitem__(self, key: Any) -> Any:
         if not isinstance(key, str):
@@ -532,12 +540,20 @@ class PartyCoefficients(list[Vector]):
         return html_card("Coefficients by party", lines)
 
     def to_frame(self) -> Any:
-        """One row per coefficient, with its party and column, as a pandas DataFrame (pandas must be installed)."""
+        """One row per coefficient, with its party and column, as a pandas DataFrame (pandas must be installed).
+
+        Of more than two classes there is one row for each class, too.
+        """
         import pandas as pd
 
-        parts = zip(self.names, self.columns, self, strict=True)
-        rows = [(name, column, value) for name, own, coef in parts for column, value in zip(own, coef, strict=True)]
-        return pd.DataFrame(rows, columns=["party", "column", "coef"])
+        several = len(self.classes) > 2
+        rows = [
+            (name, column, *((kind,) if several else ()), value)
+            for name, own, coef in zip(self.names, self.columns, self, strict=True)
+            for kind, line in zip(self.classes if several else ("",), np.atleast_2d(coef), strict=True)
+            for column, value in zip(own, line, strict=True)
+        ]
+        return pd.DataFrame(rows, columns=["party", "column", *(["class"] if several else []), "coef"])
 
 
 def check_has_curves(encoders: Mapping[str, Encoder]) -> None:
@@ -553,13 +569,15 @@ def column_curves(encoder: Encoder, coef: Vector, mean: Vector | None) -> dict[s
     ----------
     encoder : Encoder
     coef : array
-        The coefficients of `encoder.names`.
+        The coefficients of `encoder.names`; of several classes a row for each, and a curve is then a column for each.
     mean : array or None
         The mean encoded row: curves are against the average row. None, for protected rows, takes the mean of each curve
         over its grid instead.
     """
     found = {}
     for column, place in zip(encoder.columns, encoder.slices, strict=True):
-        cells, values = curve_values(column, coef[place], centre=None if mean is None else mean[place])
-        found[column.name] = (cells, values - values.mean() if mean is None else values)
+        centre = None if mean is None else mean[place]
+        drawn = [curve_values(column, own, centre=centre) for own in np.atleast_2d(coef)[:, place]]
+        curves = np.column_stack([values - values.mean() if mean is None else values for _, values in drawn])
+        found[column.name] = (drawn[0][0], curves if coef.ndim > 1 else curves[:, 0])
     return found

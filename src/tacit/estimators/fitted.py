@@ -308,8 +308,8 @@ class LoadedModel(SavedRun):
         )
 
     @property
-    def intercept_(self) -> float:
-        """The intercept that goes with `coef_by_party_`."""
+    def intercept_(self) -> Any:
+        """The intercept that goes with `coef_by_party_`; of more than two classes one for each."""
         return self.intercept
 
     def predict(self, rows: Any) -> Predictions:

@@ -17,11 +17,10 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d
 from tacit.blocks import check_finite, check_matrix
 from tacit.columns.constants import Part
 from tacit.columns.table import ArrowTable
-from tacit.data.labels import check_costs, encode_binary
 from tacit.errors import InputError
 from tacit.estimators.base import (
-    BinaryClassifierMixin,
     Groups,
+    LinearClassifierMixin,
     LinearRegressorMixin,
     RowExtras,
     as_given,
@@ -39,7 +38,7 @@ from tacit.estimators.base import (
     numbered,
     numbers_of_rows,
     real_labels,
-    with_class_weights,
+    refuse_offset,
 )
 from tacit.estimators.encoding import (
     ColumnWishes,
@@ -141,7 +140,7 @@ class _Horizontal(EncodedTables, FittedModel):
         ----------
         X : array, sparse matrix or frame (pandas, polars, Arrow), dealt out at random; or one of these per party, in a
             list or by name, as in {"north": A, "south": B}
-        y : array of labels, two kinds for a classifier, numbers for a regressor; or one array per party, as X
+        y : array of labels, classes for a classifier, numbers for a regressor; or one array per party, as X
         sample_weight : array, or one per party, as X; or None
         offset : array, or one per party, as X; or None
             Added to the score of each row, with no coefficient; it stays with the row.
@@ -162,11 +161,12 @@ class _Horizontal(EncodedTables, FittedModel):
         return self
 
     def _fit(self, X: Any, y: Any, extras: RowExtras) -> Result:
-        rng, loss = check_random_state(self.random_state), asked_loss(self)
-        groups, columns, tables = self._take_in(X, y, extras, rng, loss)
+        rng = check_random_state(self.random_state)
+        groups, columns, tables = self._take_in(X, y, extras, rng, asked_loss(self))
         encoded = self._encode(np.concatenate(groups.labels))
-        groups = self._with_class_weights(groups, encoded)
+        loss, groups = self._loss_of(), self._class_weighted(groups, encoded)
         if groups.offsets is not None:
+            refuse_offset(loss)
             loss, encoded = RowLoss(loss), with_rows(encoded, np.concatenate(groups.offsets))
         labels = np.split(encoded, np.cumsum(groups.sizes)[:-1])
         parties = names_of(X) or numbered(len(groups.tables))
@@ -192,8 +192,11 @@ class _Horizontal(EncodedTables, FittedModel):
         self._trained_on = TrainedOn.of_nodes(result.plan, shards, encoded, encoder, groups.weights)
         return result
 
-    def _with_class_weights(self, groups: Groups, encoded: Vector) -> Groups:
-        return groups
+    def _class_weighted(self, groups: Groups, encoded: Vector) -> Groups:
+        """Each node's rows, weighted by their class too where that is asked for."""
+        joint = None if groups.weights is None else np.concatenate(groups.weights)
+        weights, ends = self._with_class_weights(joint, encoded), np.cumsum(groups.sizes)[:-1]
+        return groups if weights is None else replace(groups, weights=np.split(weights, ends))
 
     def _take_in(
         self, X: Any, y: Any, extras: RowExtras, rng: Any, loss: Loss
@@ -305,7 +308,7 @@ class _Horizontal(EncodedTables, FittedModel):
         self._model, names = result.model, self.graph_.names
         self._encodings = encodings
         coefs = [node.coef for node in result.model.parts]
-        self.coef_by_party_ = PartyCoefficients(coefs, names, [columns] * len(coefs))
+        self.coef_by_party_ = PartyCoefficients(coefs, names, [columns] * len(coefs), getattr(self, "classes_", ()))
         self.intercept_by_party_ = [-node.offset for node in result.model.parts]
         self.n_rounds_ = len(result.trace)
         self.n_iter_ = self.n_rounds_
@@ -325,7 +328,16 @@ class _Horizontal(EncodedTables, FittedModel):
     def _fitted(self) -> tuple[Sequence[Vector], float]:
         return [self._model.coef], float(np.ravel(self.intercept_)[0])
 
+    def _joint_coef(self, result: Result) -> Vector:
+        return result.model.coef
+
     def _encode(self, labels: npt.NDArray[Any]) -> Vector:
+        raise NotImplementedError
+
+    def _loss_of(self) -> Loss:
+        raise NotImplementedError
+
+    def _with_class_weights(self, weights: Vector | None, encoded: Vector) -> Vector | None:
         raise NotImplementedError
 
     def _set_model(self, result: Result) -> None:
@@ -360,7 +372,7 @@ class _Horizontal(EncodedTables, FittedModel):
         return column_curves(encoder, self._model.coef, self._encodings.means.get(name))
 
 
-class HorizontalClassifier(BinaryClassifierMixin, _Horizontal):
+class HorizontalClassifier(LinearClassifierMixin, _Horizontal):
     """Linear classifier of parties that hold different rows with the same columns, and talk to neighbours only.
 
     Minimises  (1/N) * sum(loss) + alpha * R(coef)  by consensus ADMM over a graph, the intercept not penalised. There
@@ -369,7 +381,7 @@ class HorizontalClassifier(BinaryClassifierMixin, _Horizontal):
     Parameters
     ----------
     loss : str or Loss, default "logistic"
-        "logistic" or "squared_hinge".
+        "logistic" (softmax where there are more than two classes), or "squared_hinge" for two classes.
     penalty : str, Regularizer or None, default "l2"
         "l2" (1/2 ||coef||^2) or "none".
     alpha : float, default 1e-4
@@ -416,9 +428,9 @@ class HorizontalClassifier(BinaryClassifierMixin, _Horizontal):
 
     Attributes
     ----------
-    coef_ : array of shape (1, n_features)
+    coef_ : array of shape (1, n_features), or (n_classes, n_features) for more than two classes
         The consensus model: the mean of the parties' models.
-    intercept_ : array of shape (1,)
+    intercept_ : array of shape (1,), or (n_classes,)
     coef_by_party_ : PartyCoefficients
         Each party's model: a list, also by name; `.columns` names the columns.
     encoders_ : dict of str to Encoder
@@ -426,14 +438,14 @@ class HorizontalClassifier(BinaryClassifierMixin, _Horizontal):
     row_norms_ : dict of str to float
         With privacy, by protected party: the largest norm of an (encoded) row, the root of its number of columns where
         these are curves and `Privacy(row_norm=...)` says nothing else.
-    intercept_by_party_ : list of float
+    intercept_by_party_ : list of float, or of arrays of shape (n_classes,)
     graph_ : Graph
     n_rounds_, converged_, trace_, certificate_, traffic_
         How the run went: rounds, whether the stopping rule held, one record per round (as who watches the simulation
         sees it: no party knows it), the privacy certificate, bytes.
     outlook_ : tuple of str
         In a private run: whether the collaboration is worth it at this much privacy, in plain sentences.
-    classes_ : array of the two labels; the second is the positive one. A party may have rows of one of them only.
+    classes_ : array of the labels, sorted; of two the second is the positive one. A party may lack rows of some.
 
     Examples
     --------
@@ -447,21 +459,6 @@ class HorizontalClassifier(BinaryClassifierMixin, _Horizontal):
     """
 
     _tasks = ("classification",)
-
-    def _set_model(self, result: Result) -> None:
-        self.coef_ = result.model.coef[None, :]
-        self.intercept_ = np.array([result.model.intercept])
-
-    def _encode(self, labels: npt.NDArray[Any]) -> Vector:
-        check_costs(self.costs, asked_loss(self), self.class_weight)
-        encoded, self.classes_ = encode_binary(labels)
-        return encoded
-
-    def _with_class_weights(self, groups: Groups, encoded: Vector) -> Groups:
-        joint = None if groups.weights is None else np.concatenate(groups.weights)
-        weights = with_class_weights(joint, encoded, self.class_weight, self.classes_)
-        ends = np.cumsum(groups.sizes)[:-1]
-        return groups if weights is None else replace(groups, weights=np.split(weights, ends))
 
 
 class HorizontalRegressor(LinearRegressorMixin, _Horizontal):

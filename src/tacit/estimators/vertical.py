@@ -17,14 +17,12 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from tacit.columns.raw import RawEncoder
 from tacit.columns.table import ArrowTable
-from tacit.data.labels import check_costs, encode_binary
 from tacit.errors import InputError
 from tacit.estimators.base import (
-    BinaryClassifierMixin,
     ColumnLayout,
+    LinearClassifierMixin,
     LinearRegressorMixin,
     RowExtras,
-    asked_loss,
     checked_offset,
     checked_table,
     checked_weights,
@@ -42,7 +40,6 @@ from tacit.estimators.base import (
     shards_of_table,
     tables_of_blocks,
     tables_of_one,
-    with_class_weights,
 )
 from tacit.estimators.coded import CURVES, OwnTreesAsked, ask_trees, with_trees
 from tacit.estimators.encoding import (
@@ -87,9 +84,9 @@ class PreparedParties:
 
     def joint(self, coefs: Sequence[Vector]) -> Vector:
         """The coefficients of all parties: in the order of X's columns, or party after party if encoded."""
-        joint = np.concatenate(coefs)
+        joint = np.concatenate(coefs, axis=-1)
         if not self.encodings.by_party:
-            joint[np.concatenate(self.layout.columns)] = np.concatenate(coefs)
+            joint[..., np.concatenate(self.layout.columns)] = np.concatenate(coefs, axis=-1)
         return joint
 
 
@@ -163,7 +160,7 @@ class _Vertical(EncodedTables, FittedModel):
         ----------
         X : array, sparse matrix or frame (pandas, polars, Arrow); or one of these per party, in a list, by name, as in
             {"bank": A, "shop": B}, or in PartyTables; the first party holds the labels
-        y : array of labels: two kinds for a classifier, numbers for a regressor
+        y : array of labels: classes for a classifier, numbers for a regressor
         sample_weight : array or None
         offset : array or None
             Added to the score of each row, with no coefficient; the label holder alone knows it.
@@ -210,9 +207,6 @@ class _Vertical(EncodedTables, FittedModel):
     def _wishes(self, terms: str) -> ColumnWishes:
         return ColumnWishes(terms, self.ranges, self.categories)
 
-    def _with_class_weights(self, weights: Vector | None, encoded: Vector) -> Vector | None:
-        return weights
-
     def _prepare(
         self, X: Any, y: Any, extras: RowExtras, alpha: float, privacy: Any, wishes: ColumnWishes
     ) -> PreparedParties:
@@ -222,7 +216,7 @@ class _Vertical(EncodedTables, FittedModel):
         rows = _rows(tables[0])
         if len(encoded) != rows:
             raise InputError(f"y has {len(encoded)} labels for {rows} rows: give one label for each row")
-        loss, weights, encodings = asked_loss(self), checked_weights(extras.sample_weight, rows), Encodings()
+        loss, weights, encodings = self._loss_of(), checked_weights(extras.sample_weight, rows), Encodings()
         weights = self._with_class_weights(weights, encoded)
         shards = [table for table in tables if isinstance(table, Shard)]
         if len(shards) < len(tables):
@@ -255,15 +249,23 @@ class _Vertical(EncodedTables, FittedModel):
                 f"warm_start=True goes on with the columns of the last fit: X has {now.n_columns}, "
                 f"it had {before.n_columns}; set warm_start=False"
             )
-        intercept = float(np.ravel(self.intercept_)[0])
+        several = prepared.plan.problem.loss.outputs
+        if np.size(self.intercept_) != several:
+            raise InputError(
+                f"warm_start=True goes on with the classes of the last fit: y has {len(self.classes_)} now; "
+                "set warm_start=False"
+            )
+        intercept = self.intercept_ if several > 1 else float(np.ravel(self.intercept_)[0])
         if not self.encoders_ and not prepared.encodings.by_party:
-            return Start([self._joint[columns] for columns in now.columns], intercept)
+            return Start([self._joint[..., columns] for columns in now.columns], intercept)
         # Encoded columns may be others than before: those of the same name go on, the others start at 0.
-        old = zip(self._keys(before, self.coef_by_party_.columns), chain(*self.coef_by_party_), strict=True)
+        own = chain.from_iterable(coef.T for coef in self.coef_by_party_)
+        old = zip(self._keys(before, self.coef_by_party_.columns), own, strict=True)
         known = dict(old)
         new = iter(self._keys(now, [shard.columns for shard in prepared.shards]))
+        none = 0.0 * intercept
         return Start(
-            [np.array([known.get(next(new), 0.0) for _ in shard.columns]) for shard in prepared.shards], intercept
+            [np.array([known.get(next(new), none) for _ in shard.columns]).T for shard in prepared.shards], intercept
         )
 
     @staticmethod
@@ -346,7 +348,8 @@ class _Vertical(EncodedTables, FittedModel):
         self._own_trees = None if self.own_trees_ is None else prepared.own_trees
         columns = [() if party is self.own_trees_ else party.columns for party in result.model.parts]
         coefs = [party.linear_coef for party in result.model.parts]
-        self.coef_by_party_ = PartyCoefficients(coefs, self._layout.party_names, columns)
+        classes = getattr(self, "classes_", ())
+        self.coef_by_party_ = PartyCoefficients(coefs, self._layout.party_names, columns, classes)
         self._joint = prepared.joint(coefs)
         self.n_rounds_ = len(result.trace)
         self.n_iter_ = self.n_rounds_
@@ -367,7 +370,16 @@ class _Vertical(EncodedTables, FittedModel):
     def _fitted(self) -> tuple[Sequence[Vector], float]:
         return self.coef_by_party_, float(np.ravel(self.intercept_)[0])
 
+    def _joint_coef(self, result: Result) -> Vector:
+        return self._joint
+
     def _encode(self, labels: npt.NDArray[Any]) -> Vector:
+        raise NotImplementedError
+
+    def _loss_of(self) -> Loss:
+        raise NotImplementedError
+
+    def _with_class_weights(self, weights: Vector | None, encoded: Vector) -> Vector | None:
         raise NotImplementedError
 
     def _set_model(self, result: Result) -> None:
@@ -380,9 +392,10 @@ class _Vertical(EncodedTables, FittedModel):
         shards = self._new_shards(X)
         if self._parts is not None:
             return joint_scores(self._parts, self._constant, shards)
-        scores = np.full(shards[0].features.shape[0], float(np.ravel(self.intercept_)[0]))
+        constant = self.intercept_ if self._joint.ndim > 1 else float(np.ravel(self.intercept_)[0])
+        scores = np.full((shards[0].features.shape[0], *np.shape(constant)), constant)
         for shard, coef in zip(shards, self.coef_by_party_, strict=True):
-            scores += np.asarray(shard.features @ coef)
+            scores += np.asarray(shard.features @ coef.T)
         return scores
 
     def _new_shards(self, X: Any) -> list[Shard]:
@@ -425,7 +438,7 @@ class _Vertical(EncodedTables, FittedModel):
         }
 
 
-class VerticalClassifier(BinaryClassifierMixin, _Vertical):
+class VerticalClassifier(LinearClassifierMixin, _Vertical):
     """Joint linear classifier of parties that hold different features of the same rows.
 
     Minimises  (1/N) * sum(loss) + alpha * R(coef)  by ADMM sharing, the intercept not penalised.
@@ -433,7 +446,8 @@ class VerticalClassifier(BinaryClassifierMixin, _Vertical):
     Parameters
     ----------
     loss : str or Loss, default "logistic"
-        "logistic", "hinge", "squared_hinge" or "sigmoid" (smooth, not convex).
+        "logistic" (softmax where there are more than two classes), "hinge", "squared_hinge" or "sigmoid" (smooth, not
+        convex), which are for two classes.
     penalty : str, Regularizer or None, default "l2"
         "l2" (1/2 ||coef||^2), "l1", "elastic_net", "group_lasso" (of the encoded columns of each column),
         "nonnegative", "box", "ball" (of each party's coefficients), "none".
@@ -498,10 +512,10 @@ class VerticalClassifier(BinaryClassifierMixin, _Vertical):
 
     Attributes
     ----------
-    coef_ : array of shape (1, n_features)
+    coef_ : array of shape (1, n_features), or (n_classes, n_features) for more than two classes
         Joint coefficients, in the order of X's columns, or of the encoded columns, party after party. A private model
         clips rows as it did in training; these are its coefficients for rows that are not clipped.
-    intercept_ : array of shape (1,)
+    intercept_ : array of shape (1,), or (n_classes,)
     coef_by_party_ : PartyCoefficients
         Each party's own coefficients: a list, also by name, as in `coef_by_party_["bank"]`; `.columns` names the
         columns, `.to_frame()` makes a table.
@@ -516,7 +530,7 @@ class VerticalClassifier(BinaryClassifierMixin, _Vertical):
         The label holder's part where it is trees; its coefficients are then none.
     outlook_ : tuple of str
         In a private run: whether the collaboration is worth it at this much privacy, in plain sentences.
-    classes_ : array of the two labels; the second is the positive one.
+    classes_ : array of the labels, sorted; of two the second is the positive one.
 
     Examples
     --------
@@ -530,18 +544,6 @@ class VerticalClassifier(BinaryClassifierMixin, _Vertical):
     """
 
     _tasks = ("classification",)
-
-    def _set_model(self, result: Result) -> None:
-        self.coef_ = self._joint[None, :]
-        self.intercept_ = np.array([result.model.intercept])
-
-    def _encode(self, labels: npt.NDArray[Any]) -> Vector:
-        check_costs(self.costs, asked_loss(self), self.class_weight)
-        encoded, self.classes_ = encode_binary(labels)
-        return encoded
-
-    def _with_class_weights(self, weights: Vector | None, encoded: Vector) -> Vector | None:
-        return with_class_weights(weights, encoded, self.class_weight, self.classes_)
 
 
 class VerticalRegressor(LinearRegressorMixin, _Vertical):

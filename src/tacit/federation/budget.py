@@ -20,7 +20,7 @@ from tacit.plan import Plan
 from tacit.privacy import accountant
 from tacit.privacy.certificate import up
 from tacit.privacy.claim import Claim
-from tacit.privacy.events import UNITS, Event, NotPrivate, RandomizedResponse, leaves
+from tacit.privacy.events import UNITS, Event, GaussianRelease, NotPrivate, RandomizedResponse, leaves
 from tacit.privacy.filters import Scale, choose_scale, fits, share, spends
 from tacit.records import as_choice, as_record, as_text, as_whole, positive, probability
 from tacit.text import plural, show
@@ -359,6 +359,11 @@ def _gives_labels_away(plan: Plan, party: str) -> bool:
 
 
 def _of_unit(claims: Sequence[Claim], unit: str, party: str) -> tuple[Event, ...]:
+    aside = [claim for claim in claims if claim.rows]
+    if aside:  # a row was trained on or held out: what is released of it is that of one of both
+        trained = _of_unit([claim for claim in claims if not claim.rows], unit, party)
+        held = _of_unit([replace(claim, rows="") for claim in aside], unit, party)
+        return _larger(trained, held)
     for serving in _SERVES[unit]:
         found = _worst([own for claim in claims if claim.unit == serving and (own := _own(claim, party))])
         if serving == "person" and all(leaf.unit == "label" for leaf in found) and unit != "label":
@@ -368,6 +373,22 @@ def _of_unit(claims: Sequence[Claim], unit: str, party: str) -> tuple[Event, ...
             # a bound for the row that leaves the label's own release out is completed by it
             return found if reads_label or unit == "column" else found + _labels(claims, party)
     return _nothing(unit, party, f"the job proves nothing for a {unit} of {party}")
+
+
+def _larger(trained: tuple[Event, ...], held: tuple[Event, ...]) -> tuple[Event, ...]:
+    """The events that bound both; all of them where neither does for certain."""
+    sizes = [_gaussian_square(events) for events in (trained, held)]
+    if None in sizes:
+        proven = [events for events in (trained, held) if not any(isinstance(leaf, NotPrivate) for leaf in events)]
+        return trained + held if len(proven) == 2 else next(e for e in (trained, held) if e not in proven)
+    return trained if sizes[0] >= sizes[1] else held  # type: ignore[operator]
+
+
+def _gaussian_square(events: Sequence[Event]) -> float | None:
+    """The square of mu of Gaussian releases together; None where there are others."""
+    if not all(isinstance(event, GaussianRelease) for event in events):
+        return None
+    return math.fsum(event.count * event.mu**2 for event in events if isinstance(event, GaussianRelease))
 
 
 def _own(claim: Claim, party: str) -> tuple[Event, ...]:

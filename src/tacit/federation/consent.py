@@ -30,6 +30,7 @@ from tacit.plan.describe import claim_words, headline, many, one
 from tacit.privacy.certificate import up
 from tacit.privacy.filters import PROMISE
 from tacit.records import as_choice, as_list, as_record, as_text, as_whole
+from tacit.run.evaluation import masked_scores, shares_figures, shows_scores
 from tacit.solvers.boosting.model import lightgbm_version
 from tacit.text import plural, size
 
@@ -57,6 +58,8 @@ def describe(job: Job, plan: Plan, party: str, book: BudgetBook, job_id: str | N
     found, certificate = plan.describe(), plan.certificate()
     sizes = "the numbers of rows and columns of every party; every party makes the same plan from them"
     model = f"{job.model.loss} loss, {job.model.penalty} penalty, alpha {job.model.alpha:g}"
+    if job.search is not None:
+        model = f"{job.model.loss} loss, {job.model.penalty} penalty, alpha chosen by a search"
     if job.trees is not None:
         model = f"boosted trees, {job.model.loss} loss, at most {job.trees.max_leaf_nodes} leaves"
     lines = [
@@ -66,7 +69,11 @@ def describe(job: Job, plan: Plan, party: str, book: BudgetBook, job_id: str | N
     lines += one("model", f"{model}; {found['in_words']}")
     lines += one("all know", sizes)
     lines += one("you send", certificate.per_party.get(party, "nothing"))
+    if job.search is not None:
+        tried = f"{plural(job.search.tried, 'alpha')} on {plural(job.search.folds_of(plan.problem.rows), 'fold')}"
+        lines += one("search", f"{tried} of the rows are tried first: what you send is sent in each of these fits, too")
     lines += one("to", ", ".join(_receivers(job, plan, party)) or "nobody")
+    lines += many("evaluation", evaluation_sentences(job, plan, party))
     lines += one("size", _size_words(found["traffic"], party))
     rounds = found["rounds"]
     lines += one("rounds", f"{rounds['most']}, fixed beforehand" if rounds["fixed"] else f"at most {rounds['most']}")
@@ -93,6 +100,42 @@ def tree_sentences(job: Job, plan: Plan, party: str) -> list[str]:
         send = f"every other party gets {told}, which holds what your own trees add"
         return [rows, send, "you can reconstruct columns of the others from their answers", software]
     return [rows, f"{holder} can reconstruct columns of yours from what you send", f"you get {told}", software]
+
+
+def evaluation_sentences(job: Job, plan: Plan, party: str) -> list[str]:
+    """What leaves a party, and what it learns, when the model is tried on rows that were held out."""
+    if not job.holdout:
+        return []
+    if job.rows_are_split:
+        part = f"a part of your rows, holdout = {job.holdout:g}, is held out: not trained on"
+        return [part, "the model is tried on them here, beside one of your own rows: no figure leaves"]
+    holder, held = job.holder, plan.layout.held  # type: ignore[attr-defined]
+    rows = f"{plural(held, 'row')}, chosen by {_key_words(job)}, held out: not trained on"
+    if not shows_scores(plan) and not plan.evaluates_privately:
+        return [rows, "nothing is evaluated: the certificate covers what is sent, and not the model"]
+    told = "the main figures of the joint model and of {whom} alone, which are exact functions of {whose} labels"
+    if not shares_figures(plan, job):
+        told = ""
+    others = told.format(whom="you", whose="your") or "nothing of how good the model is"
+    learnt = told.format(whom=holder, whose="its") or f"nothing of how good the model is: {holder} keeps that"
+    if plan.evaluates_privately and party == holder:
+        sent = "the label and two scores of each of these rows go to the other party, without noise"
+        return [rows, sent, f"you tell the others {others}"]
+    if plan.evaluates_privately:
+        sent = f"two sums and a histogram of these rows, with noise, go to {holder}: a row costs what a row that is "
+        return [rows, f"{sent}trained on costs, and is one or the other", f"you are told {learnt}"]
+    masked = masked_scores(plan, holder)
+    how = f"under masks: {holder} reads the sum over {', '.join(masked)}" if masked else "without noise"
+    if party == holder:
+        return [rows, f"the others send you their scores of these rows, {how}", f"you tell the others {others}"]
+    return [rows, f"your score of each of these rows goes to {holder}, {how}, once", f"you are told {learnt}"]
+
+
+def _key_words(job: Job) -> str:
+    """How it is decided which rows are held out."""
+    matched = "id" if any(party.id is not None for party in job.parties) else "position"
+    by = "numbers of all parties that nobody chose" if job.seed is None else f"the seed of the job ({job.seed})"
+    return f"{matched} and {by}"
 
 
 def budget_sentences(standings: Sequence[Standing], allow_not_private: bool = False) -> list[str]:

@@ -22,7 +22,7 @@ import numpy as np
 
 from tacit.alignment import align
 from tacit.blocks import block_of
-from tacit.errors import RunError
+from tacit.errors import FaultError, RunError
 from tacit.federation.journal import VersionedArrays
 from tacit.federation.matching import from_reply, to_request
 from tacit.federation.node_handler import NodeHandler, make_graph_plan
@@ -53,27 +53,44 @@ from tacit.federation.protocol import (
     Refused,
     Reply,
     Resend,
+    Reveal,
+    Revealed,
     Scores,
+    Settle,
     Shape,
     Shaped,
     Step,
+    Tell,
+    Try,
     party_error,
 )
-from tacit.federation.score_handler import SHARE, ScoreHandler, read_request
+from tacit.federation.score_handler import ScoreHandler, add_up, read_request
 from tacit.federation.site import QUESTIONS, MakeHandler, Own, Site, plan_print, read_text
 from tacit.plan import Plan
 from tacit.privacy.releases import digest
 from tacit.run.checkpoint import checkpoint_arrays, from_arrays
 from tacit.run.coordinator import Coordinator
 from tacit.run.drive import QUIET, LoopState, Observer, drive, fitting_threads
-from tacit.run.folder import RunFolder, SavedJoint, SavedResult, history_record
-from tacit.run.masking import unmask
+from tacit.run.evaluation import (
+    NOT_SERVED,
+    Figures,
+    evaluate_sites,
+    evaluate_sites_by_release,
+    headlines,
+    masked_scores,
+    not_evaluated,
+    shares_figures,
+    shows_scores,
+)
+from tacit.run.folder import PreparedRun, RunFolder, SavedJoint, SavedResult, history_record
 from tacit.run.predict import load_model, predictions_of, write_csv
-from tacit.run.result import Model, PartyModel, make_part, traffic
+from tacit.run.result import Model, PartyModel, Result, make_part, traffic
+from tacit.run.search import search_job, with_alpha
 from tacit.run.star import Star
 from tacit.solvers.base import Progress
 from tacit.solvers.boosting.model import lightgbm_version
 from tacit.solvers.boosting.sides import BoostingHistory
+from tacit.text import one_line
 from tacit.types import Arrays, Message, Shard, TraceRow, Vector
 from tacit.version import __version__
 
@@ -146,6 +163,23 @@ def align_sites(site: Site, names: Sequence[str], prepared: Mapping[str, Prepare
         align(names, ask, at_once=True, observe=observe)
 
 
+def agree_on_masks(site: Site, masked: Sequence[str]) -> None:
+    """Pass the keys of masks on between these sites; nothing where there are none.
+
+    Raises
+    ------
+    RunError
+        Where one of them sent no key.
+    """
+    if not masked:
+        return
+    keys = [reply.key for reply in ask_all(site, masked, Keys(), Key).values()]
+    held = [key.array() for key in keys if key is not None]
+    if len(held) < len(masked):
+        raise RunError("a party sent no key for its masks")
+    ask_all(site, masked, Agree(keys=Numbers.of(np.stack(held))))
+
+
 class Sites:
     """The engine between organisations: the lead's own party answers here, the others where they are."""
 
@@ -185,9 +219,10 @@ class StarLead:
             ask_all(site, names, Forget())
             return int(self.folder.read_result()["rounds"])
         self.handler, self.task = handler, handler.task
-        self._align(names, ask_all(site, names, Prepare(), Prepared))
-        plan = self._plan(names, ask_all(site, names, Shape(), Shaped))
-        session = self._session(plan)
+        prepared = ask_all(site, names, Prepare(), Prepared)
+        self._align(names, prepared)
+        plan = self._plan(names, ask_all(site, names, Shape(numbers=self._numbers(prepared)), Shaped))
+        session = self._session(self._settled(plan))
         self._end(session, self._train(session, observe), names)
         ask_all(site, names, Forget())
         return session.state.rounds
@@ -202,6 +237,14 @@ class StarLead:
             raise RunError(f"party {name!r} has no id column in the job, others have: give each one, or none")
         align_sites(self.site, names, prepared)
 
+    def _numbers(self, prepared: Mapping[str, Prepared]) -> dict[str, str]:
+        """Every party's number for the holdout, shown once all are bound to theirs; none where the job has a seed."""
+        bound = {name: reply.bound for name, reply in prepared.items() if reply.bound}
+        if not bound:
+            return {}
+        revealed = ask_all(self.site, list(prepared), Reveal(bound=bound), Revealed)
+        return {name: reply.number for name, reply in revealed.items()}
+
     def _plan(self, names: Sequence[str], shapes: Mapping[str, Shaped]) -> Plan:
         """The plan of the sizes that the parties told; every party makes it again for itself."""
         rows = {name: shapes[name].rows for name in names}
@@ -210,11 +253,27 @@ class StarLead:
             raise RunError(f"the parties have different numbers of rows ({held}): name an id column for each party")
         count, columns = rows[names[0]], tuple(shapes[name].columns for name in names)
         curves = [shapes[name].curve_columns for name in names]
-        plan = make_star_plan(self.task, count, columns, curves)
+        plan = make_star_plan(self.task, count, columns, curves, self.handler.own.held_count)
         sizes = Begin(rows=[count], columns=list(columns), curve_columns=curves, plan=plan_print(plan))
         replies = ask_all(self.site, names, sizes, Begun)
         self.standing = {name: replies[name].at for name in plan.asked_parties}
         return plan
+
+    def _settled(self, plan: Plan) -> Plan:
+        """The plan with the alpha that the search of the job takes; a run that goes on takes the same.
+
+        A search that was interrupted begins again: nothing of it is kept, and without privacy nothing is spent.
+        """
+        spec, own = self.task.job.search, self.handler.own
+        if spec is None:
+            return plan
+        alpha = self.folder.read_searched_alpha()
+        if alpha is None:
+            found = search_job(plan, [own.shard], own.held_labels, spec, make=lambda fold: FoldStar(self, fold))
+            self.folder.write_search(found.record())
+            alpha = found.alpha
+        ask_all(self.site, self.task.job.names, Settle(alpha=alpha))
+        return with_alpha(plan, alpha)
 
     def _session(self, plan: Plan) -> SitesStar:
         """The coordinator with its state on this site's disk, in step with the parties at theirs."""
@@ -222,7 +281,7 @@ class StarLead:
         labels = own.held_labels
         block = None if self.task.name in plan.asked_parties else block_of(own.shard)
         with fitting_threads([own.shard]), np.errstate(**QUIET):
-            coordinator = Coordinator(plan, labels.values, block)
+            coordinator = Coordinator(plan, labels.values, block, own.held)
         session = SitesStar(plan, coordinator, Sites(self.site, self.run, plan), own.shard)
         self.versions = VersionedArrays(self.task.folder / LEAD, 1)
         if self.versions.numbers():
@@ -256,8 +315,59 @@ class StarLead:
         classes = self.handler.own.held_labels.classes
         costs = self.task.job.model.costs
         self.folder.write_joint(SavedJoint(plan.problem.loss, classes, names, model, costs=costs))
+        if self.handler.own.held is not None:
+            self._evaluate(session, model)
         finish_lead(self.folder, session.state, session.history)
         self.versions.forget()
+
+    # --- evaluation ------------------------------------------------------------------------------------
+
+    def _evaluate(self, session: SitesStar, model: Model) -> None:
+        """Try the model on the rows held out, keep all figures here, and tell the others what the job says.
+
+        A party that refuses its scores, or sends what is none, costs the figures and not the model.
+        """
+        job, others = self.task.job, [name for name in self.task.job.names if name != self.task.name]
+        record = self.folder.read_evaluation()
+        if record is None:
+            record = self._evaluated(session, model)
+            self.folder.write_evaluation(record)
+        told = headlines(record) if shares_figures(session.plan, job) else Figures()
+        rows = self.handler.own.held_count
+        ask_all(self.site, others, Tell(rows=rows, **vars(told)))
+
+    def _evaluated(self, session: SitesStar, model: Model) -> dict[str, Any]:
+        plan, handler = session.plan, self.handler
+        own = handler.own
+        prepared = PreparedRun(self.task.job, plan, [own.shard], own.held_labels, own.held)
+        tried = getattr(session.coordinator.side, "tried", None)
+        if tried is not None:
+            return evaluate_sites_by_release(plan, prepared, tried)
+        if not shows_scores(plan):
+            return not_evaluated(plan, prepared, NOT_SERVED)
+        try:
+            known = {handler.task.name: handler.held_scores(), **self._others_scores(plan)}
+            parts = {name: known[name] for name in plan.party_names if name in known} | known  # in the job's order
+            scores = np.sum(list(parts.values()), axis=0) + model.constant
+        except FaultError:  # it goes on when everybody is back
+            raise
+        except RunError as error:
+            return not_evaluated(plan, prepared, f"Nothing was evaluated: {one_line(error)}.")
+        with fitting_threads([own.shard]), np.errstate(**QUIET):
+            return evaluate_sites(plan, prepared, parts, scores)
+
+    def _others_scores(self, plan: Plan) -> dict[str, Vector]:
+        """What the others add to the scores of the rows held out; under masks their sum alone."""
+        others, masked = [n for n in self.task.job.names if n != self.task.name], masked_scores(plan, self.task.name)
+        if not others:
+            return {}
+        agree_on_masks(self.site, masked)
+        replies = ask_all(self.site, others, Scores(), Answered)
+        answers = [replies[name].message.message(name) for name in others]
+        shape = self.handler.held_scores().shape
+        if masked:
+            return {" and ".join(masked): add_up(answers, masked, shape)}
+        return {answer.sender: add_up([answer], (), shape) for answer in answers}
 
 
 class SitesStar(Star):
@@ -304,6 +414,44 @@ class SitesStar(Star):
         """Go on from the coordinator's state."""
         self.coordinator.restore(states["coordinator"])
         self.state = state
+
+
+class FoldStar(SitesStar):
+    """One fold of the search for alpha: its rows at every site, at one alpha after the other."""
+
+    def __init__(self, lead: StarLead, plan: Plan) -> None:
+        own, weights = lead.handler.own, plan.problem.row_weights
+        assert weights is not None
+        with fitting_threads([own.shard]), np.errstate(**QUIET):
+            coordinator = Coordinator(plan, own.held_labels.values)
+        super().__init__(plan, coordinator, Sites(lead.site, lead.run, plan), own.shard)
+        self.site = lead.site
+        self._ask(Numbers.of((weights > 0).astype(np.uint8)))
+        self.agree()
+
+    def _ask(self, seen: Numbers | None = None) -> None:
+        ask_all(self.site, self.plan.asked_parties, Try(alpha=self.plan.problem.alpha, seen=seen))
+
+    def retune(self, plan: Plan) -> None:
+        """Go on from the end of the last fit with another alpha."""
+        self.plan = plan
+        self._ask()
+        self.coordinator.retune(plan)
+        self.state = LoopState(exchange=self.state.exchange + 1)  # the closing broadcast had a number too
+
+    def go(self) -> Result:
+        """Run to the end; the parts of the model are with their owners, and not asked for."""
+        model, state = drive(self), self.state
+        return Result(
+            plan=self.plan,
+            model=model,
+            trace=state.trace,
+            certificate=self.plan.certificate(),
+            converged=state.converged,
+            note=state.note,
+            seconds=state.seconds,
+            traffic=traffic(state.trace),
+        )
 
 
 def both(add: Observer, observe: Observer | None) -> Observer:
@@ -402,13 +550,8 @@ class SitesGraph:
     def agree(self) -> None:
         """Pass the keys of masks on, where the run has them."""
         plan = self.plan
-        if not plan.secure:
-            return
-        replies = ask_all(self.site, self.names, Keys(), Key)
-        keys = [key.array() for name in plan.graph.names if (key := replies[name].key) is not None]
-        if len(keys) < len(self.names):
-            raise RunError("a party sent no key for its masks")
-        ask_all(self.site, self.names, Agree(keys=Numbers.of(np.stack(keys))))
+        if plan.secure:
+            agree_on_masks(self.site, plan.graph.names)
 
     @contextmanager
     def running(self) -> Iterator[None]:
@@ -488,18 +631,7 @@ class ScoreLead:
     def _others(self, shape: tuple[int, ...], answered: bool) -> Vector:
         """The sum of the other parties' scores; where all sent them before, the same bytes come again."""
         site, others, masked = self.site, self.request.parties[1:], self.request.masked
-        if masked and not answered:
-            keys = [reply.key for reply in ask_all(site, masked, Keys(), Key).values()]
-            together = np.stack([key.array() for key in keys if key is not None])
-            ask_all(site, masked, Agree(keys=Numbers.of(together)))
+        if not answered:
+            agree_on_masks(site, masked)
         replies = ask_all(site, others, Scores(), Answered)
-        answers = [replies[name].message.message(name) for name in others]
-        wanted, kind = np.dtype(np.uint64 if masked else np.float64), {SHARE}
-        for answer in answers:
-            if set(answer.arrays) != kind or answer.arrays[SHARE].dtype != wanted:
-                raise RunError(f"party {answer.sender!r} sent something else than its scores")
-        total = unmask(answers, masked)[SHARE] if masked else np.asarray(answers[0].arrays[SHARE], dtype=np.float64)
-        if total.shape != shape:
-            scores = "one score" if len(shape) == 1 else f"{shape[1]} scores"
-            raise RunError(f"the parties {', '.join(others)} did not send {scores} for each of {shape[0]} rows")
-        return total
+        return add_up([replies[name].message.message(name) for name in others], masked, shape)

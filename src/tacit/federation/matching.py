@@ -1,4 +1,8 @@
-"""A site's part in finding the common rows: private matching, within the limits that the party consented to."""
+"""A site's part in finding the common rows: private matching, within the limits that the party consented to.
+
+And its part in saying which of them are held out, so that nobody chooses (`tacit.data.holdout.CommonKey`): it binds
+itself to a number before ids are matched, and shows it afterwards. From then on ids are not matched again in this run.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +14,8 @@ import numpy as np
 
 from tacit.alignment import Aligner, Alignment
 from tacit.alignment.alignment import fingerprint, ids_as_text
-from tacit.errors import RunError
+from tacit.data.holdout import CommonKey
+from tacit.errors import InputError, RunError
 from tacit.federation.protocol import Match, Matched, Numbers, Reason, RefusalError
 from tacit.federation.site import MatchingLimits, private_errors
 from tacit.files import read_json, write_json
@@ -18,6 +23,7 @@ from tacit.privacy.releases import arrays_digest
 from tacit.text import plural
 
 ALIGNMENT, TRIES = "alignment.npz", "matching.json"
+HOLDOUT = "holdout.json"  # the own number, and what all were bound to when it was shown
 _FIELDS = {  # of each step, as `tacit.alignment` asks it
     "size": (),
     "list": ("start", "stop"),
@@ -162,3 +168,50 @@ class Matching:
     def _check_common(self, count: int) -> None:
         if count < self.limits.least_common:
             raise RefusalError(Reason.FEW_ROWS)
+
+
+class HoldoutNumber:
+    """One site's number for the holdout of one run: drawn once, and on the disk before anybody is bound to it."""
+
+    def __init__(self, folder: Path, name: str, parties: Sequence[str]) -> None:
+        self.path, self.name, self.parties = folder / HOLDOUT, name, tuple(parties)
+        if not self.path.exists():
+            write_json(self.path, {"number": CommonKey.draw(name), "bound": {}}, secret=True)
+        record = read_json(self.path)
+        self.number, self.bound = str(record["number"]), {str(k): str(v) for k, v in record["bound"].items()}
+
+    @property
+    def fingerprint(self) -> str:
+        """What binds this site to its number."""
+        return CommonKey.bind(self.number)
+
+    @property
+    def shown(self) -> bool:
+        """Whether the number has been shown."""
+        return bool(self.bound)
+
+    def show(self, bound: Mapping[str, str]) -> str:
+        """The number, now that everybody is bound; once, for these fingerprints alone.
+
+        Raises
+        ------
+        RefusalError
+            Where a party is missing, this one's fingerprint was changed, or others were named before.
+        """
+        if set(bound) != set(self.parties) or bound[self.name] != self.fingerprint:
+            raise RefusalError(Reason.MESSAGE, "the fingerprints of the numbers for the holdout are not those of all")
+        if self.shown and dict(bound) != self.bound:
+            raise RefusalError(Reason.SECOND)
+        if not self.shown:
+            write_json(self.path, {"number": self.number, "bound": dict(bound)}, secret=True)
+            self.bound = dict(bound)
+        return self.number
+
+    def key(self, numbers: Mapping[str, str]) -> str:
+        """The key of the holdout; refused where a number is not the one that its party was bound to."""
+        if not self.shown:
+            raise RefusalError(Reason.TURN)
+        try:
+            return CommonKey.of(numbers, self.bound)
+        except InputError as error:
+            raise RefusalError(Reason.MESSAGE, str(error)) from error

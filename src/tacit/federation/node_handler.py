@@ -43,7 +43,9 @@ from tacit.files import text_digest
 from tacit.plan import Plan
 from tacit.privacy.releases import arrays_digest, digest
 from tacit.run.drive import QUIET, fitting_threads
-from tacit.run.folder import RunFolder, SavedResult
+from tacit.run.evaluation import evaluate_node
+from tacit.run.folder import PreparedRun, RunFolder, SavedResult
+from tacit.run.graph import consensus_model
 from tacit.run.node import TO_ALL, TO_ONE, Node, Outbox
 from tacit.run.prepare import plan_nodes
 from tacit.run.result import PartyModel
@@ -278,6 +280,11 @@ class NodeHandler:
         write_whole(folder, plan, model, own, node, self.task.job.model.costs)
         write_about(folder, self.task, model, own, plan, self.journal.at)
         write_certificate(folder, plan, node.name, own, shared=True)
+        if own.held is not None and RunFolder(folder).read_evaluation() is None:
+            prepared = PreparedRun(self.task.job, plan, [own.shard], own.held_labels, own.held)
+            whole = consensus_model(plan, (model,), model.coef, node.intercept, node)
+            with fitting_threads([own.shard]), np.errstate(**QUIET):
+                RunFolder(folder).write_evaluation(evaluate_node(prepared, whole))
         if self.task.name != self.task.lead:  # who writes it last, when all have ended
             RunFolder(folder).write_result(SavedResult(rounds=self.journal.at))
         return Done()

@@ -15,6 +15,7 @@ from tacit.columns.raw import RawEncoder
 from tacit.columns.table import Table
 from tacit.data.align import Rows, text_ids
 from tacit.data.cluster import Cluster, ClusterAddress, ClusterFile, ClusterRows, connect
+from tacit.data.holdout import HeldOut, Holdout, Mask, cut_rows, held_rows, set_aside
 from tacit.data.labels import Labels, encode_labels, file_labels, read_row_values
 from tacit.data.load import PartySpec, feature_names, party_encoding, read_training_table
 from tacit.data.nodes import load_nodes
@@ -60,13 +61,20 @@ class OwnFile:
         if self.spec.name in self.job.protected:
             self.take(None)
 
-    def take(self, rows: Rows | None) -> OwnRows:
-        """The rows that all parties have, in the common order; None takes all as they are."""
+    def take(self, rows: Rows | None, held: Mask | None = None) -> OwnRows:
+        """The rows that all parties have, in the common order; None takes all as they are. Those `held` are kept out.
+
+        What is learnt of the columns comes from the others alone.
+        """
         chosen = np.arange(self.rows) if rows is None else rows
-        if self.job.grows_trees(self.spec.name):
-            return self._as_they_are(chosen)
+        learnt = chosen if held is None else chosen[~held]
+        own = self._as_they_are(chosen, learnt) if self.job.grows_trees(self.spec.name) else self._coded(chosen, learnt)
+        return own if held is None else own.without(held)
+
+    def _coded(self, chosen: Rows, learnt: Rows) -> OwnRows:
+        """Columns as numbers."""
         encoding = party_encoding(
-            self.table, self.spec, self.features, chosen, self.job.encode, self.spec.name in self.job.protected
+            self.table, self.spec, self.features, learnt, self.job.encode, self.spec.name in self.job.protected
         )
         if encoding is None:
             shard = Shard(self.spec.name, self.table.features(self.features)[chosen], self.features)
@@ -77,9 +85,9 @@ class OwnFile:
             )
         return OwnRows(shard, self._labels(chosen), encoding)
 
-    def _as_they_are(self, rows: Rows) -> OwnRows:
+    def _as_they_are(self, rows: Rows, learnt: Rows) -> OwnRows:
         """Columns as trees take them."""
-        raw = RawEncoder.stated(self.table, self.features, self.spec.known_columns(self.features), rows)
+        raw = RawEncoder.stated(self.table, self.features, self.spec.known_columns(self.features), learnt)
         shard = Shard(self.spec.name, raw.matrix(self.table, rows), raw.names)
         return OwnRows(shard, self._labels(rows), raw=raw)
 
@@ -104,8 +112,8 @@ class FileOnCluster(OwnFile):
     def check(self) -> None:
         """Rows on a cluster are not protected, and are checked there when they are used."""
 
-    def take(self, rows: Rows | None) -> OwnRows:
-        """The rows that all parties have, where they are."""
+    def take(self, rows: Rows | None, held: Mask | None = None) -> OwnRows:
+        """The rows that all parties have, where they are; none are held out there."""
         chosen = np.arange(self.rows) if rows is None else rows
         features = ClusterRows(self.cluster, self.source, rows)
         return OwnRows(Shard(self.spec.name, features, self.features), self._labels(chosen))
@@ -119,6 +127,26 @@ class OwnRows:
     labels: Labels | None = None
     encoding: Encoding | None = None
     raw: RawEncoder | None = None  # how columns were read that trees take as they are
+    held: HeldOut | None = None  # rows that are kept out of training; their labels where the site holds them
+
+    def without(self, held: Mask, *, any_class: bool = False) -> OwnRows:
+        """The same with some rows kept out of training; `any_class` where others have labels too.
+
+        Raises
+        ------
+        InputError
+            Where only labels of one class would be left to train on.
+        """
+        if self.labels is None:
+            aside = HeldOut((cut_rows(self.shard, held),), np.zeros(0))
+            return replace(self, shard=cut_rows(self.shard, ~held), held=aside)
+        shards, left, aside = set_aside([self.shard], self.labels.values, [held], any_class=any_class)
+        return replace(self, shard=shards[0], labels=replace(self.labels, values=left), held=aside)
+
+    @property
+    def held_count(self) -> int:
+        """Rows that are kept out of training."""
+        return 0 if self.held is None else self.held.shards[0].features.shape[0]
 
     @property
     def held_labels(self) -> Labels:
@@ -168,19 +196,27 @@ def open_file(job: Job, name: str, data: Path, dask: ClusterAddress | None = Non
 def open_node(job: Job, name: str, data: Path) -> OwnRows:
     """Read a node's file of a sample split; no constant of the encoding is taken from its rows, as others lack them."""
     spec = own_spec(job, name, data)
-    read = load_nodes([spec], ".", job.encode, protected=True, stated=name in job.protected)
+    holdout = Holdout(job.holdout, job.seed or 0)
+    read = load_nodes([spec], ".", job.encode, protected=True, stated=name in job.protected, holdout=holdout)
     if read.epsilons:
         raise InputError('labels that were randomized beforehand cannot be trained on with engine = "flare" yet')
-    return OwnRows(read.shards[0], _node_labels(job, name, read.labels[0]).with_rows(read.rows[0]), read.encoding)
+    labels = _node_labels(job, name, read.labels[0]).with_rows(read.rows[0])
+    own = OwnRows(read.shards[0], labels, read.encoding)
+    if not job.holdout:
+        return own
+    held = held_rows(own.shard.features.shape[0], job.holdout, job.seed or 0, read.ids[0])
+    return own.without(held, any_class=True)
 
 
 def _node_labels(job: Job, name: str, values: npt.NDArray[Any]) -> Labels:
-    """Labels of one node, which cannot know which classes others have: 0 and 1, -1 and 1, or numbers."""
+    """Labels of one node, which cannot know which classes others have: 0 and 1, -1 and 1, 0 to C - 1, or numbers."""
     loss = cast("Loss", loss_of(job))
     if loss.task != "classification":
         labels = encode_labels(values, loss, name)
         loss.check_labels(labels.values)
         return labels
+    if loss.outputs > 1:
+        return _node_classes(loss.outputs, name, values)
     found = set(np.unique(values).tolist()) if values.dtype.kind in "biuf" else {None}
     if not any(found <= signs for signs in SIGNS):
         raise InputError(
@@ -189,6 +225,17 @@ def _node_labels(job: Job, name: str, values: npt.NDArray[Any]) -> Labels:
         )
     classes = (-1, 1) if -1.0 in found else (0, 1)
     return Labels(np.where(np.asarray(values, dtype=np.float64) > 0, 1.0, -1.0), classes)
+
+
+def _node_classes(count: int, name: str, values: npt.NDArray[Any]) -> Labels:
+    """Labels of one node, of more than two classes, of which it may lack some: 0, 1, ... are the agreed list."""
+    known = tuple(range(count))
+    if values.dtype.kind not in "iuf" or not np.isin(values, known).all():
+        raise InputError(
+            f"party {show(name)}: between organisations the labels of a sample split with classes = {count} are the "
+            f"numbers 0 to {count - 1}: write them so at every party"
+        )
+    return Labels(np.asarray(values, dtype=np.float64), known)
 
 
 class UnchangedData:
@@ -217,6 +264,8 @@ class UnchangedData:
     def __init__(self, folder: Path, own: OwnRows, *, begun: bool, rows: str = "") -> None:
         labels = Labels(np.zeros(0)) if own.labels is None else own.labels
         self.path, self.record = folder / self.FILE, {**fingerprint([own.shard], labels), "rows": rows}
+        if own.held is not None:
+            self.record["held"] = fingerprint(own.held.shards, Labels(own.held.labels))
         plain = json.dumps(self.record, sort_keys=True)
         self.digest = text_digest(plain)
         known = read_json(self.path) if self.path.exists() else None

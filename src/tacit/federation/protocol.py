@@ -8,14 +8,17 @@ anything is parsed; fields are read by their types, and nothing nests deeper tha
 | Open | the lead | reads the job, which is data; nothing of its own | Opened |
 | Prepare | the lead | first consent: matching and sizes; then reads its file | Prepared |
 | Match | the lead | one step of private matching | Matched |
-| Shape | the lead | picks the common rows and encodes its columns | Shaped |
+| Reveal | the lead | shows its number for the holdout, now that all are bound to theirs | Revealed |
+| Shape | the lead | picks the common rows, holds some out, and encodes its columns | Shaped |
 | Begin | the lead | second consent: the plan, which it makes itself; reserves its budget | Begun |
+| Try, Settle | the lead | begins a fit of the search for alpha, or goes on with it; takes the alpha found | Done |
 | Answer | the lead | one exchange of a feature split | Answered |
 | Keys, Agree | the lead | a fresh public key for masks; the keys of all | Key, Done |
 | Play, Resend | the lead | a round of a sample split; its messages once more | Played, Done |
 | Finish | the lead | takes in the messages of the last round | Done |
 | Put | a neighbour | takes in a message of a round | Done |
-| Scores | the lead | third consent was given: the scores of the common rows, once | Answered |
+| Scores | the lead | third consent was given, or rows were held out: its scores of these rows, once | Answered |
+| Tell | the lead | keeps what the label holder tells of the evaluation | Done |
 | End, Forget | the lead | writes its own part of the model; deletes its journal | Done |
 
 A site that does not do what it is asked replies Refused or Interrupted, with one of the constants of `Reason` and no
@@ -194,6 +197,7 @@ MOST_JOB = 1_000_000  # characters
 _Count = Annotated[int, Meta(ge=0, le=MOST_ROWS)]
 _Round = Annotated[int, Meta(ge=0, le=MOST_ROUNDS)]
 _Name = Annotated[str, Meta(max_length=200)]
+_Fingerprint = Annotated[str, Meta(pattern=r"\A[0-9a-f]{64}\Z")]
 # Letters, digits and _ alone: fingerprints of messages tell names and numbers apart, and files keep each name as it is.
 _ArrayName = Annotated[str, Meta(pattern=r"\A[A-Za-z][A-Za-z0-9_]*\Z", max_length=100)]
 
@@ -295,8 +299,16 @@ class Match(Step):
     positions: Annotated[Numbers | None, _origin(Origin.TRANSCRIPT)] = None
 
 
+class Reveal(Step):
+    """Show the own number for the holdout; `bound` has the fingerprints by which all parties are bound to theirs."""
+
+    bound: Annotated[dict[_Name, _Fingerprint], _origin(Origin.TRANSCRIPT, max_length=10_000)]
+
+
 class Shape(Step):
-    """Pick the common rows and tell their sizes."""
+    """Pick the common rows and tell their sizes; `numbers` are those of all parties, of which the holdout follows."""
+
+    numbers: Annotated[dict[_Name, _Fingerprint], _origin(Origin.TRANSCRIPT, max_length=10_000)] = {}
 
 
 class Begin(Step):
@@ -309,6 +321,22 @@ class Begin(Step):
     columns: Annotated[list[_Count], _origin(Origin.SIZE, max_length=10_000)]
     plan: Annotated[str, _origin(Origin.TRANSCRIPT, max_length=64)]
     curve_columns: Annotated[list[_Count], _origin(Origin.SIZE, max_length=10_000)] = []
+
+
+class Try(Step):
+    """A fit of the search for alpha: on the rows that `seen` marks, or where it is None on those of the last one.
+
+    Folds are dealt out so that each has its share of both labels: without privacy every message tells of labels.
+    """
+
+    alpha: Annotated[float, _origin(Origin.JOB)]
+    seen: Annotated[Numbers | None, _origin(Origin.RELEASE)] = None
+
+
+class Settle(Step):
+    """Train with the alpha that the search took."""
+
+    alpha: Annotated[float, _origin(Origin.RELEASE)]
 
 
 class Answer(Step):
@@ -352,7 +380,22 @@ class Finish(Step):
 
 
 class Scores(Step):
-    """Send the scores of the common rows."""
+    """Send the scores of the common rows, or in a training those of the rows that were held out."""
+
+
+class Tell(Step):
+    """How good the joint model is on the rows held out, as far as the label holder tells it.
+
+    `joint` and `alone` are measures by name, of the joint model and of the label holder's own; `errors` are standard
+    errors of the first where they have noise, and `against` compares the losses of both. All are empty where the label
+    holder keeps them.
+    """
+
+    rows: Annotated[_Count, _origin(Origin.SIZE)]
+    joint: Annotated[dict[_ArrayName, float], _origin(Origin.RELEASE, max_length=20)] = {}
+    errors: Annotated[dict[_ArrayName, float], _origin(Origin.RELEASE, max_length=20)] = {}
+    alone: Annotated[dict[_ArrayName, float], _origin(Origin.RELEASE, max_length=20)] = {}
+    against: Annotated[dict[_ArrayName, float], _origin(Origin.RELEASE, max_length=20)] = {}
 
 
 class End(Step):
@@ -375,7 +418,8 @@ class Opened(Step):
 class Prepared(Step):
     """The site takes part in the preparation.
 
-    `matched` names the alignment of this run that it has, if any. `rows`, `columns` and `names` (a fingerprint of the
+    `matched` names the alignment of this run that it has, if any. `bound` is the fingerprint of its number for the
+    holdout, where the job has one and no seed. `rows`, `columns` and `names` (a fingerprint of the
     column names) are those of a node of a sample split, and 0 and empty elsewhere.
     """
 
@@ -383,6 +427,13 @@ class Prepared(Step):
     rows: Annotated[_Count, _origin(Origin.SIZE)] = 0
     columns: Annotated[_Count, _origin(Origin.SIZE)] = 0
     names: Annotated[str, _origin(Origin.SIZE, max_length=64)] = ""
+    bound: Annotated[str, _origin(Origin.TRANSCRIPT, max_length=64)] = ""
+
+
+class Revealed(Step):
+    """The own number for the holdout: fresh coins."""
+
+    number: Annotated[_Fingerprint, _origin(Origin.TRANSCRIPT)]
 
 
 class Matched(Step):
@@ -468,8 +519,11 @@ REQUESTS: tuple[type[Step], ...] = (
     Open,
     Prepare,
     Match,
+    Reveal,
     Shape,
     Begin,
+    Try,
+    Settle,
     Answer,
     Keys,
     Agree,
@@ -479,14 +533,18 @@ REQUESTS: tuple[type[Step], ...] = (
     Finish,
     Scores,
     End,
+    Tell,
     Forget,
 )
 REPLIES: dict[type[Step], type[Step]] = {
     Open: Opened,
     Prepare: Prepared,
     Match: Matched,
+    Reveal: Revealed,
     Shape: Shaped,
     Begin: Begun,
+    Try: Done,
+    Settle: Done,
     Answer: Answered,
     Keys: Key,
     Agree: Done,
@@ -496,6 +554,7 @@ REPLIES: dict[type[Step], type[Step]] = {
     Finish: Done,
     Scores: Answered,
     End: Done,
+    Tell: Done,
     Forget: Done,
 }
 FAILURES: tuple[type[Step], ...] = (Refused, Interrupted)
@@ -527,6 +586,8 @@ def _largest(kind: type[Step]) -> int:
     """Bytes that a message of this type may have."""
     if kind is Open:
         return 4 * MOST_JOB + SMALL
+    if kind in (Reveal, Shape):
+        return MOST_JOB
     arrays = any(part in str(hint) for hint in get_type_hints(kind).values() for part in ("Numbers", "Packet"))
     return LARGE if arrays else SMALL
 

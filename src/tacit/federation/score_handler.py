@@ -22,7 +22,7 @@ from pathlib import Path
 
 import numpy as np
 
-from tacit.errors import InputError
+from tacit.errors import InputError, RunError
 from tacit.federation.matching import Matching, describe_matching
 from tacit.federation.parts import check_about, write_masks
 from tacit.federation.protocol import (
@@ -53,9 +53,9 @@ from tacit.plan.describe import many
 from tacit.privacy.releases import arrays_digest
 from tacit.run import door
 from tacit.run.folder import RunFolder
-from tacit.run.masking import KeySigner, Masks
+from tacit.run.masking import KeySigner, Masks, unmask
 from tacit.run.own_scores import OwnScores, read_own_scores
-from tacit.types import Vector, Words
+from tacit.types import Message, Vector, Words
 
 SHARE = "share"
 LEAST = 2  # parties besides the lead whose scores can hide in a sum
@@ -108,6 +108,76 @@ def read_request(text: str) -> PredictionRequest:
     if len(set(parties)) < len(parties):
         raise InputError("a party is named twice in the request")
     return PredictionRequest(check_run(asked["run"]), tuple(parties))
+
+
+class MaskedScores:
+    """How one site's scores leave it: under fresh masks, or as they are where none are hidden in a sum.
+
+    Parameters
+    ----------
+    name : str
+    masked : sequence of str
+        Whose scores go under masks; nobody's where it is empty.
+    context : str
+        What masks are bound to.
+    folder : Path
+        Where the fingerprints of their keys are kept.
+    signer : KeySigner or None
+    """
+
+    def __init__(
+        self, name: str, masked: Sequence[str], context: str, folder: Path, signer: KeySigner | None = None
+    ) -> None:
+        self.name, self.masked, self.context, self.folder, self.signer = name, tuple(masked), context, folder, signer
+        self.masks = self._fresh()
+
+    def _fresh(self) -> Masks | None:
+        if self.name not in self.masked:
+            return None
+        return Masks(self.name, self.masked, self.context, signer=self.signer)
+
+    def renew(self) -> None:
+        """Draw new keys: masks are used once."""
+        self.masks = self._fresh()
+
+    def keys(self) -> Key:
+        """The public key of the masks."""
+        return Key() if self.masks is None else Key(key=Numbers.of(self.masks.key))
+
+    def agree(self, request: Agree) -> Done:
+        """Agree on masks with the others."""
+        if self.masks is not None:
+            self.masks.agree(request.keys.array())
+            write_masks(self.folder, self.masks.fingerprint, self.masks.unchecked)
+        return Done()
+
+    def answer(self, scores: Vector, seen: str) -> Answered:
+        """The scores as they leave; parties that have seen different rows give noise under masks."""
+        arrays: dict[str, Vector | Words] = {SHARE: scores}
+        if self.masks is not None:
+            arrays = dict(self.masks.hide(ROUND, arrays, seen=seen.encode()))
+        return Answered(message=Packet.of(door.leave(self.name, ROUND, arrays)))
+
+
+def add_up(answers: Sequence[Message], masked: Sequence[str], shape: tuple[int, ...]) -> Vector:
+    """The sum of scores that other sites sent, each of this shape.
+
+    Raises
+    ------
+    RunError
+        Where one sent something else; the line names it.
+    """
+    wanted = np.dtype(np.uint64 if masked else np.float64)
+    for answer in answers:
+        if set(answer.arrays) != {SHARE} or answer.arrays[SHARE].dtype != wanted:
+            raise RunError(f"party {answer.sender!r} sent something else than its scores")
+    parts = [unmask(answers, masked)[SHARE]] if masked else [answer.arrays[SHARE] for answer in answers]
+    senders = [", ".join(masked)] if masked else [answer.sender for answer in answers]
+    for part, sender in zip(parts, senders, strict=True):
+        if part.shape != shape:
+            scores = "one score" if len(shape) == 1 else f"{shape[1]} scores"
+            raise RunError(f"the parties {sender} did not send {scores} for each of {shape[0]} rows")
+    return np.asarray(np.sum(parts, axis=0), dtype=np.float64)
 
 
 class ScoreHandler:
@@ -184,13 +254,10 @@ class ScoreHandler:
         return [name for name in self.request.parties if name != self.name]
 
     @cached_property
-    def masks(self) -> Masks | None:
+    def masked(self) -> MaskedScores:
         """The masks of this process: never saved, and made once."""
-        masked = self.request.masked
-        context = text_digest(self.request.to_toml())
-        if self.name not in masked:
-            return None
-        return Masks(self.name, masked, f"{RUN} {self.run} {context}", signer=self.signer)
+        context = f"{RUN} {self.run} {text_digest(self.request.to_toml())}"
+        return MaskedScores(self.name, self.request.masked, context, self.folder, self.signer)
 
     def prepare(self) -> Prepared:
         """Ask for the first consent, read the part of the model and score the own rows."""
@@ -263,14 +330,11 @@ class ScoreHandler:
         """The public key of the masks."""
         if self.answered:
             raise RefusalError(Reason.ANSWERED)
-        return Key() if self.masks is None else Key(key=Numbers.of(self.masks.key))
+        return self.masked.keys()
 
     def agree(self, request: Agree) -> Done:
         """Agree on masks with the others."""
-        if self.masks is not None:
-            self.masks.agree(request.keys.array())
-            write_masks(self.folder, self.masks.fingerprint, self.masks.unchecked)
-        return Done()
+        return self.masked.agree(request)
 
     def scores(self) -> Answered:
         """The scores of the common rows, as agreed to: made once, and on the disk before they leave."""
@@ -279,11 +343,7 @@ class ScoreHandler:
             return self._sent()
         if not self.allowed or self.allowed != self._digest():
             raise RefusalError(Reason.NOT_AGREED)
-        arrays: dict[str, Vector | Words] = {SHARE: self.common_scores()}
-        if self.masks is not None:
-            seen = matching.ids_print(matching.rows).encode()  # parties that score different rows give noise
-            arrays = dict(self.masks.hide(ROUND, arrays, seen=seen))
-        reply = Answered(message=Packet.of(door.leave(self.name, ROUND, arrays)))
+        reply = self.masked.answer(self.common_scores(), matching.ids_print(matching.rows))
         write_atomically(self.folder / SENT, lambda file: file.write(encode(reply)), secret=True)
         return reply
 

@@ -508,9 +508,10 @@ def read_text(text: str) -> Job:
     Kept, since every step of a run looks at its job.
     """
     job = parse_job(text, "the job")
-    for key, value in ((job.holdout_words, job.holdout_words), ("memory", job.memory), ("[search]", job.search)):
-        if value:
-            raise InputError(f'{key} cannot be used with engine = "flare" yet: leave it out of the job')
+    if job.memory:
+        raise InputError("memory is about one machine, and each site has its own: leave it out of the job")
+    if job.holdout_words and not job.holdout:
+        raise InputError(f'{job.holdout_words} is not for engine = "flare" yet: write holdout = 0.2, or leave it out')
     return _with_curves(job) if job.has_curves else job
 
 

@@ -1,8 +1,9 @@
 """The job file: its sections and keys, read and written.
 
-[job]      name, split, engine, rounds, tol, seed, secure_aggregation, memory, holdout, holdout_after
-[model]    kind, loss, quantile, power, dispersion, class_weight, costs, penalty, l1_ratio, alpha, fit_intercept,
-           method, rho, published, terms
+[job]      name, split, engine, rounds, tol, seed, secure_aggregation, memory, holdout, holdout_after, evaluation,
+           share_evaluation
+[model]    kind, loss, quantile, classes, power, dispersion, class_weight, costs, penalty, l1_ratio, alpha,
+           fit_intercept, method, rho, published, terms
 [trees]    learning_rate, max_leaf_nodes, ...: with kind = "trees"
 [search]   alphas, folds, rule: chooses alpha by cross-validation, where model.alpha is not given
 [graph]    kind or edges, with split = "samples"
@@ -188,6 +189,12 @@ class Job:
     holdout : float
         Part of the rows that is not trained on, so that the model can be evaluated on them; chosen by id, whatever the
         order of rows. 0 trains on all.
+    evaluation : {"exact", "private"} or None
+        How figures on rows held out are made, where the rows of others are protected: exactly, for the label holder
+        alone, or with noise as a planned release. None is exact in one process, and private between organisations.
+    share_evaluation : bool
+        Between organisations: whether the label holder tells the others the main figures of the joint model, and of
+        itself alone.
     holdout_after : str, float or None
         A date such as "2024-01-01", or a number: rows whose `holdout_column` (of the label holder, or of each node) is
         it or later are not trained on.
@@ -218,6 +225,8 @@ class Job:
     secure_aggregation: bool | str = False
     memory: str | None = None
     holdout: float = 0.0
+    evaluation: str | None = None
+    share_evaluation: bool = True
     holdout_after: Moment | None = None
     graph: GraphSpec | None = None
     encode: EncodeRules = field(default_factory=EncodeRules)
@@ -240,6 +249,17 @@ class Job:
     def protected(self) -> frozenset[str]:
         """The parties whose rows are to be protected: no constant of their encoding may come from their rows."""
         return protected_parties(self.privacy, self.parties, rows_are_split=self.rows_are_split)
+
+    @property
+    def evaluates_privately(self) -> bool:
+        """Whether figures on rows held out are a planned release, with noise."""
+        if not self.holdout or not self.protected or self.rows_are_split:
+            return False
+        return self.evaluation == "private" or (self.evaluation is None and self.engine == "flare")
+
+    def without_holdout(self) -> Job:
+        """The job that trains on all rows."""
+        return replace(self, holdout=0.0, evaluation=None, share_evaluation=True)
 
     @property
     def holdout_rule(self) -> Holdout:
@@ -329,7 +349,8 @@ class Job:
             A text that `read_job` reads back as the same job.
         """
         lines: list[str | None] = ["[job]"]
-        lines += [assignment(key, getattr(self, key)) for key in SECTION_KEYS["job"]]
+        unsaid = {"share_evaluation"} if self.share_evaluation else set()
+        lines += [assignment(key, getattr(self, key)) for key in SECTION_KEYS["job"] if key not in unsaid]
         lines += ["", "[model]"]
         lines += [assignment(key, getattr(self.model, key)) for key in self._model_keys]
         if self.trees is not None:
@@ -368,7 +389,7 @@ class Job:
         """The keys of [model] that say something in this job."""
         if self.trees is not None:
             return [key for key in SECTION_KEYS["model"] if key in MODEL_KEYS]
-        unsaid = {"kind", "classes", *(() if self.search is None else ("alpha",))}
+        unsaid = {"kind", *(() if self.search is None else ("alpha",))}
         return [key for key in SECTION_KEYS["model"] if key not in unsaid]
 
     def _moved(self, data: str, folder: Path) -> str:
@@ -524,7 +545,25 @@ def _job(document: Mapping[str, Any], path: Path, *, alone: bool = False, apart:
     check_memory(job)
     check_trees(job)
     check_rows(job)
+    _check_evaluation(job)
     return job
+
+
+def _check_evaluation(job: Job) -> None:
+    """Refuse ways of evaluating that do not go with the rest of the job."""
+    if not job.holdout and (job.evaluation is not None or not job.share_evaluation):
+        key = "share_evaluation" if job.evaluation is None else "evaluation"
+        raise InputError(f"job.{key} is about rows that are held out: add holdout = 0.2, or remove it")
+    if job.evaluation == "private" and (job.rows_are_split or not job.protected):
+        raise InputError(
+            'job.evaluation = "private" is for columns split between parties, of which some are protected by '
+            "[privacy] epsilon: leave it out"
+        )
+    if job.evaluation == "exact" and job.engine == "flare" and job.protected and not job.rows_are_split:
+        raise InputError(
+            'job.evaluation = "exact" would send exact scores of protected rows from one organisation to another: '
+            'write "private", or leave it out'
+        )
 
 
 def check_holdout(job: Job) -> None:
@@ -602,6 +641,8 @@ def check_rows(job: Job) -> None:
         With one line that names the key and the way out.
     """
     model = job.model
+    if (model.classes or 2) > 2:
+        _check_one_score(job)
     if job.trees is None and model.loss in LOSSES:
         loss = make_loss(model.loss, **model.loss_settings)
         check_costs(model.costs, loss, model.class_weight)
@@ -620,6 +661,14 @@ def check_rows(job: Job) -> None:
             'weights and class weights of split = "samples" need the sums of all parties, which engine = "flare" does '
             "not exchange: remove them"
         )
+
+
+def _check_one_score(job: Job) -> None:
+    """Refuse what more than two classes do not have."""
+    given = [key for key in ("costs", "class_weight") if getattr(job.model, key) is not None]
+    given += sorted({key for party in job.parties for key in party.row_columns})
+    if given:
+        raise InputError(f"{given[0]} does not go with model.classes = {job.model.classes}, more than two: remove it")
 
 
 def _encode(document: Mapping[str, Any], terms: str, folder: Path | None) -> EncodeRules:
@@ -641,8 +690,8 @@ def _check_auto(model: ModelSection, top: Mapping[str, Any], *, private: bool) -
     for key, value in (("split", "samples"), ("engine", "flare")):
         if top.get(key) == value:
             raise InputError(
-                f'model.terms = "auto" chooses by a search, which {key} = "{value}" does not have: write "spline" for '
-                'curves, or "linear"'
+                f'model.terms = "auto" chooses curves by a search, which {key} = "{value}" does not have: write '
+                '"spline" for curves, or "linear"'
             )
 
 

@@ -555,7 +555,8 @@ class ModelSection:
     quantile : float or None
         With loss = "quantile": which quantile is predicted; None is the median.
     classes : int or None
-        With kind = "trees" and loss = "softmax": how many different labels there are, which all parties must know.
+        How many different labels there are, where these are more than two, which all parties must know: with loss =
+        "logistic", or with kind = "trees" and loss = "softmax".
     terms : {"linear", "spline", "auto"}
         What a number adds to the score: a line, or a smooth curve; "auto" takes curves where a search finds them
         better by more than chance, or, with privacy, where every protected number has a range. A column may say another
@@ -622,6 +623,7 @@ POSITIVE_OR_ESTIMATE = Kind(
 CLASS_WEIGHT = Kind('"balanced", or a table with a number above 0 for each class, such as { yes = 5 }', _class_weight)
 COSTS = Kind("a table of two numbers above 0, such as { false_positive = 1, false_negative = 5 }", _costs)
 
+EVALUATIONS = ("exact", "private")  # how figures on held-out rows are made
 SECTION_KEYS: dict[str, dict[str, Kind]] = {
     "job": {
         "name": TEXT,
@@ -633,6 +635,8 @@ SECTION_KEYS: dict[str, dict[str, Kind]] = {
         "secure_aggregation": TRUTH_OR_AUTO,
         "memory": AMOUNT,
         "holdout": PART,
+        "evaluation": one_of(EVALUATIONS),
+        "share_evaluation": TRUTH,
         "holdout_after": MOMENT,
     },
     "model": {

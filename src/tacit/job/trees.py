@@ -132,8 +132,8 @@ def refuse_trees_keys(document: Mapping[str, Any], model: Mapping[str, Any]) -> 
     """Refuse what trees alone have in a job of a linear model."""
     if "trees" in document:
         raise InputError('[trees] is for kind = "trees": write that under [model], or remove [trees]')
-    if "classes" in model:
-        raise InputError('model.classes is for kind = "trees" with loss = "softmax": write both, or remove it')
+    if "classes" in model and model.get("loss", "logistic") != "logistic":
+        raise InputError('model.classes is for loss = "logistic", or for trees with "softmax": write one, or remove it')
 
 
 def check_tree_privacy(privacy: Privacy | None) -> None:

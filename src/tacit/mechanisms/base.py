@@ -69,6 +69,8 @@ class MechanismRequest:
         Whether the paper's exact form was asked for.
     options : object
         Options of a paper's mechanism; None leaves them to it.
+    evaluated : bool
+        Whether a planned release is to say how good the model is on rows that are held out.
     """
 
     privacy: Privacy
@@ -79,6 +81,7 @@ class MechanismRequest:
     secure: bool = False
     published: bool = False
     options: object = None
+    evaluated: bool = False
 
 
 @dataclass(frozen=True)
@@ -162,6 +165,8 @@ class Mechanism(ABC, Generic[AnyLayout]):
         Whether users may give its name; one without is what some request gets by itself.
     has_own_solver : bool
         Whether a solver of its own runs; an ordinary solver on randomized labels does otherwise.
+    takes_several_classes : bool
+        Whether its proof is for more than two classes too.
     allowed_solvers : tuple of str
         Names of solvers that users may give beside it, though it has a solver of its own.
     covers_model : bool
@@ -180,6 +185,8 @@ class Mechanism(ABC, Generic[AnyLayout]):
         Whether nodes that hold different rows each add a noise of their own.
     takes_given_labels : bool
         Whether it takes labels that were randomized before the data came to a node.
+    can_evaluate : bool
+        Whether it has a release that says how good the model is on rows held out.
     noise_in_objective : bool
         Whether the noise of every round is inside the objective, so that models have densities.
     noise_in_column_space : bool
@@ -195,6 +202,7 @@ class Mechanism(ABC, Generic[AnyLayout]):
     summary: ClassVar[str]
     can_be_named: ClassVar[bool] = True
     has_own_solver: ClassVar[bool] = True
+    takes_several_classes: ClassVar[bool] = False
     allowed_solvers: ClassVar[tuple[str, ...]] = ()
     covers_model: ClassVar[bool] = True
     model_stays_local: ClassVar[bool] = False
@@ -204,6 +212,7 @@ class Mechanism(ABC, Generic[AnyLayout]):
     supports_masks: ClassVar[bool] = False
     noise_at_nodes: ClassVar[bool] = False
     takes_given_labels: ClassVar[bool] = False
+    can_evaluate: ClassVar[bool] = False
     noise_in_objective: ClassVar[bool] = False
     noise_in_column_space: ClassVar[bool] = False
     vectors: ClassVar[tuple[float, float]] = (1.0, 1.0)
@@ -240,6 +249,19 @@ class Mechanism(ABC, Generic[AnyLayout]):
         """Whether secure_aggregation="auto" means masks: where sums over nodes are enough, and three share them."""
         return self.supports_masks and parties >= LEAST_MASKED and privacy.epsilon_by_party is None
 
+    def check_classes(self, loss: Loss) -> None:
+        """Refuse more than two classes where no proof covers them.
+
+        Raises
+        ------
+        InputError
+        """
+        if loss.outputs > 1 and not self.takes_several_classes:
+            raise InputError(
+                f"privacy of rows is for two classes, and the labels have {loss.outputs}: protect the labels alone "
+                "(epsilon=None with label_epsilon, where columns are split), leave privacy out, or join them into two"
+            )
+
     def describe(self, *, given_labels: bool = False) -> str:
         """What it does, in one line; also where labels came randomized."""
         return self.summary
@@ -250,6 +272,11 @@ class Mechanism(ABC, Generic[AnyLayout]):
             raise InputError(
                 f"method={request.method!r} does not go with this privacy, whose mechanism has a method of its own: "
                 "leave method out"
+            )
+        if request.evaluated and not self.can_evaluate:
+            raise InputError(
+                f"mechanism={self.name!r} has no private evaluation of rows held out, and exact figures would not be "
+                "covered: leave holdout out, or choose mechanism='gram'"
             )
         return planned
 

@@ -13,6 +13,8 @@ from tacit.topologies import FeatureSplit
 
 SOFTWARE = "the label holder runs this software; the random bits of its operating system are not predictable"
 THEOREM = "randomized response (docs/proofs/labels.md, theorem 1)"
+THEOREM_OF_CLASSES = "randomized response over several classes (docs/proofs/labels.md, theorem 7)"
+ALL_CLASSES = "which classes there are, and that each occurs: the list of them is public"
 
 
 class RandomizedLabels(Mechanism[FeatureSplit]):
@@ -23,6 +25,7 @@ class RandomizedLabels(Mechanism[FeatureSplit]):
     summary = "ordinary training on labels that were randomized once; the rows are not protected"
     can_be_named = False
     has_own_solver = False
+    takes_several_classes = True
 
     def plan(self, request: MechanismRequest, layout: FeatureSplit) -> PrivatePlan:
         """Plan a run whose only noise is in the labels."""
@@ -44,18 +47,20 @@ def _plan(mechanism: RandomizedLabels, request: MechanismRequest, layout: Featur
     ):
         if value != usual:
             raise InputError(f"{asked}={value!r} needs epsilon: epsilon=None protects the labels alone")
+    symbols = max(2, request.problem.loss.outputs)
     event = RandomizedResponse(
-        privacy.label_epsilon, released="each label, randomized once", party=layout.holder, unit="label"
+        privacy.label_epsilon, symbols, released="each label, randomized once", party=layout.holder, unit="label"
     )
+    theorem = THEOREM if symbols == 2 else THEOREM_OF_CLASSES
     adversary = "anyone who sees what the run sends, the model, or predictions"
     certificate = Certificate(
         unit="label",
         adversary=adversary,
         covers=(RANDOMIZED,),
-        does_not_cover=(*_rows_tell(request), OTHER_LABELS, CLASSES),
+        does_not_cover=(*_rows_tell(request), OTHER_LABELS, CLASSES if symbols == 2 else ALL_CLASSES),
         per_party=_leaves(request, layout),
-        theorem=THEOREM,
-        claims=(Claim("label", layout.holder, "replace-one", adversary, (event,), THEOREM),),
+        theorem=theorem,
+        claims=(Claim("label", layout.holder, "replace-one", adversary, (event,), theorem),),
         target=Target(privacy.label_epsilon, 0.0),
         assumptions=(*(() if privacy.noise_seed is None else (SEEDED,)), SOFTWARE),
     )
@@ -64,7 +69,7 @@ def _plan(mechanism: RandomizedLabels, request: MechanismRequest, layout: Featur
         mechanism=mechanism,
         solver=None,
         settings=None,
-        releases={COORDINATOR: (AllowedResponse(LABELS, privacy.label_epsilon),)},
+        releases={COORDINATOR: (AllowedResponse(LABELS, privacy.label_epsilon, symbols),)},
         certificate=certificate,
         holder=layout.holder,
         rounds=request.max_rounds,
@@ -77,8 +82,8 @@ def _rows_tell(request: MechanismRequest) -> tuple[str, ...]:
     if request.problem.trees is not None:
         return ROWS_OF_TREES
     return (
-        "the rows of every party: one number per row leaves it in each round, without noise",
-        "predictions: each asked row discloses one score per party",
+        f"the rows of every party: one number per row{_each(request)} leaves it in each round, without noise",
+        f"predictions: each asked row discloses one score per party{_each(request)}",
     )
 
 
@@ -86,4 +91,11 @@ def _leaves(request: MechanismRequest, layout: FeatureSplit) -> dict[str, str]:
     """What leaves each party."""
     if request.problem.trees is not None:
         return leaves_trees(layout.parties, layout.others, layout.rows, labels="randomized labels")
-    return dict.fromkeys(layout.parties, f"in each round one number for each of {layout.rows} rows, without noise")
+    leaves = f"in each round one number for each of {layout.rows} rows{_each(request)}, without noise"
+    return dict.fromkeys(layout.parties, leaves)
+
+
+def _each(request: MechanismRequest) -> str:
+    """That there are numbers for each class, where there are more than two."""
+    classes = request.problem.loss.outputs
+    return "" if classes == 1 else f" and each of {classes} classes"

@@ -372,6 +372,7 @@ def _vectors(plan: PlannedRun) -> tuple[float, float]:
         return SINGLE * outputs * (1.0 - plan.problem.trees.validation_fraction), back * outputs
     ordinary = private is None or private.solver is None
     down, back = SOLVERS[plan.recorded_method].vectors if ordinary or private is None else private.mechanism.vectors
+    down, back = down * plan.problem.loss.outputs, back * plan.problem.loss.outputs
     return down, MASKED * back if plan.secure else back
 
 
@@ -427,6 +428,7 @@ def _claim(claim: Any, delta: float) -> dict[str, Any]:
     return {
         "unit": claim.unit,
         "party": claim.party,
+        **({"rows": claim.rows} if claim.rows else {}),
         "neighbours": claim.neighbours,
         "adversary": claim.adversary,
         "epsilon": _plain(claim.epsilon(delta)),
@@ -492,19 +494,23 @@ def _whose(names: Sequence[str], parties: Sequence[str]) -> str:
 def strengths(certificate: Certificate) -> str:
     """Whose data are protected, and how strongly, in one line; from whom is said by the certificate."""
     claims = [claim for claim in claims_of(certificate) if claim["epsilon"] != INFINITE]
-    return "; ".join(f"each {claim['unit']}{_of(claim)}, epsilon {_epsilon(claim)}" for claim in claims)
+    return "; ".join(f"each {claim['unit']}{_of(claim)}{_aside(claim)}, epsilon {_epsilon(claim)}" for claim in claims)
 
 
 def claim_words(claim: Mapping[str, Any]) -> str:
     """One claim in words: whose data, how strongly, from whom."""
     return (
-        f"each {claim['unit']}{_of(claim)}: epsilon {_epsilon(claim)} at delta {claim['delta']:g} "
+        f"each {claim['unit']}{_of(claim)}{_aside(claim)}: epsilon {_epsilon(claim)} at delta {claim['delta']:g} "
         f"({claim['neighbours']}), against {claim['adversary']}"
     )
 
 
 def _of(claim: Mapping[str, Any]) -> str:
     return f" of {claim['party']}" if claim["party"] else ""
+
+
+def _aside(claim: Mapping[str, Any]) -> str:
+    return f" that was {claim['rows']}" if claim.get("rows") else ""
 
 
 def _epsilon(claim: Mapping[str, Any]) -> str:

@@ -76,6 +76,7 @@ def _plan_privacy(request: TrainingRequest, problem: Problem, layout: Layout) ->
         return None
     split = SPLITS[layout.split]
     mechanism = split.mechanism(request, layout)
+    mechanism.check_classes(problem.loss)
     mechanism_request = split.mechanism_request(request, problem, layout)
     planned = mechanism.plan(mechanism_request, layout)
     remarks = split.remarks(request.privacy, layout)

@@ -11,6 +11,7 @@ import math
 from collections.abc import Sequence
 
 from tacit.errors import InputError
+from tacit.problem.losses import Loss
 from tacit.solvers import SOLVERS
 from tacit.text import plural, size
 
@@ -74,6 +75,17 @@ def check_low_memory(solver: str, *, private: bool, secure: bool) -> None:
             f'memory does not go with method "{solver}", only with "memory": choose a smooth convex loss and penalty '
             "l2 or none, or leave memory out"
         )
+
+
+def check_one_score(loss: Loss, what: str) -> None:
+    """Refuse more than two classes, where rows are not in memory.
+
+    Raises
+    ------
+    InputError
+    """
+    if loss.outputs > 1:
+        raise InputError(f"{what} does not go with more than two classes: leave it out, or join them into two")
 
 
 def check_on_cluster(solver: str, *, private: bool) -> None:

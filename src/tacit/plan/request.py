@@ -54,6 +54,8 @@ class TrainingRequest:
         Bytes that the process may take, where rows are left on disk for that.
     holdout : str
         How rows are kept out of training, as the job says it; empty where none are.
+    evaluated : bool
+        Whether a planned release is to say how good the model is on these rows.
     trees : TreeSettings or None
         Settings of boosted trees, with their loss: the model is then a sum of trees, and `penalty` and `alpha` have no
         meaning.
@@ -74,6 +76,7 @@ class TrainingRequest:
     secure_aggregation: bool | str = False
     memory: int | None = None
     holdout: str = ""
+    evaluated: bool = False
     trees: TreeSettings | None = None
 
     @property

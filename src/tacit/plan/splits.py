@@ -19,7 +19,7 @@ from tacit.errors import InputError
 from tacit.mechanisms import mechanism_of, names_for, those_that
 from tacit.mechanisms.base import COORDINATOR, LEAST_MASKED, Mechanism, MechanismRequest, PrivatePlan
 from tacit.mechanisms.given_labels import check_given, given_certificate, options_for_given
-from tacit.plan.memory import check_low_memory, fitting_window
+from tacit.plan.memory import check_low_memory, check_one_score, fitting_window
 from tacit.plan.request import AUTO, TrainingRequest, asked_trees, check_trees, loss_beside_trees
 from tacit.privacy.certificate import Certificate, in_scope, not_private, not_private_trees, secured, secured_trees
 from tacit.privacy.request import Privacy
@@ -37,6 +37,7 @@ from tacit.topologies import FeatureSplit, Graph, Layout, SampleSplit, mask_grap
 
 WINDOW_BYTES = 128 * 2**20  # past steps may always take this much memory ...
 WINDOW_SHARE = 0.25  # ... or this part of the input, where that is more
+MOST_PRODUCT = 6000  # of classes and columns of a party: a matrix of so many rows and columns has 288 MB
 WIDE_BLOCK = 2000  # columns of one party from which a factorisation in every round takes too long
 GRAPH_SOLVERS = ("auto", "none")  # methods of a sample split: one solver, which mechanisms do without
 MANY_PARTIES = 10  # from which "multipliers" needs fewer rounds than "averaged" for smooth losses too
@@ -131,13 +132,16 @@ class PlannedRun:
     def certificate(self) -> Certificate:
         """The claim of the whole run."""
         known = self.private.certificate if self.private is not None else self._without_noise()
-        known = in_scope(known, self.holdout, evaluated=self.served, randomized=self.split.came_randomized(self.layout))
+        randomized = self.split.came_randomized(self.layout)
+        known = in_scope(
+            known, self.holdout, evaluated=self.served, randomized=randomized, released=self.evaluates_privately
+        )
         return self.split.under_masks(self, known)
 
     def _without_noise(self) -> Certificate:
         """The claim of a run that adds no noise."""
         if self.problem.trees is None:
-            return self.split.without_noise(self.layout)
+            return self.split.without_noise(self.layout, self.problem.loss.outputs)
         outputs = settings_of(self.problem).loss.outputs
         return not_private_trees(self.party_names, self.asked_parties, self.problem.rows, outputs)
 
@@ -145,6 +149,11 @@ class PlannedRun:
     def served(self) -> bool:
         """Whether the model may be evaluated on further rows: not where a certificate covers the messages alone."""
         return not self.published and (self.private is None or self.private.mechanism.covers_model)
+
+    @property
+    def evaluates_privately(self) -> bool:
+        """Whether a planned release says how good the model is on the rows held out."""
+        return self.private is not None and getattr(self.private.settings, "evaluation", None) is not None
 
     @property
     def models_are_released(self) -> bool:
@@ -194,8 +203,8 @@ class SplitPlanner(ABC):
         """Refuse what does not go with the privacy that was planned."""
 
     @abstractmethod
-    def without_noise(self, layout: Any) -> Certificate:
-        """Certificate of a run that adds no noise."""
+    def without_noise(self, layout: Any, outputs: int) -> Certificate:
+        """Certificate of a run that adds no noise, with so many scores of a row."""
 
     @abstractmethod
     def under_masks(self, plan: PlannedRun, certificate: Certificate) -> Certificate:
@@ -275,8 +284,10 @@ class FeaturePlanner(SplitPlanner):
         chosen = (
             _fastest_solver(problem, layout.columns) if request.method == "auto" else _named_solver(request, problem)
         )
+        _check_product(problem.loss.outputs, layout.columns)
         if request.memory is not None:
             check_low_memory(chosen, private=request.privacy is not None, secure=bool(request.secure_aggregation))
+            check_one_score(problem.loss, "memory")
         return chosen
 
     def mechanism(self, request: TrainingRequest, layout: FeatureSplit) -> Mechanism[Any]:
@@ -306,6 +317,7 @@ class FeaturePlanner(SplitPlanner):
             method=request.method,
             rho=request.rho,
             secure=bool(request.secure_aggregation),
+            evaluated=request.evaluated,
         )
 
     def remarks(self, privacy: Privacy, layout: FeatureSplit) -> tuple[str, ...]:
@@ -332,9 +344,9 @@ class FeaturePlanner(SplitPlanner):
                 "the one that holds the labels takes its own numbers off the sum and has the other's"
             )
 
-    def without_noise(self, layout: FeatureSplit) -> Certificate:
+    def without_noise(self, layout: FeatureSplit, outputs: int) -> Certificate:
         """Raw data stay home, and nothing more is claimed."""
-        return not_private(layout.parties, layout.rows)
+        return not_private(layout.parties, layout.rows, outputs)
 
     def under_masks(self, plan: PlannedRun, certificate: Certificate) -> Certificate:
         """With what masks hide."""
@@ -422,7 +434,7 @@ def _window(request: TrainingRequest, layout: FeatureSplit) -> int:
     if request.privacy is not None and widths:
         size = 8 * layout.rows * widths  # how many entries of a row are zero is data
     room = max(WINDOW_BYTES, WINDOW_SHARE * size)
-    return max(1, min(32, int(room // (16 * max(layout.rows, 1)))))
+    return max(1, min(32, int(room // (16 * max(layout.rows * request.plain_loss.outputs, 1)))))
 
 
 def _named_solver(request: TrainingRequest, problem: Problem) -> str:
@@ -430,6 +442,8 @@ def _named_solver(request: TrainingRequest, problem: Problem) -> str:
     if name not in METHODS:
         raise InputError(f"method={name!r} is unknown: choose one of auto, {', '.join(METHODS)}")
     reason = SOLVERS[name].refusal(problem.loss, problem.regularizer)
+    if problem.loss.outputs > 1 and not SOLVERS[name].several_scores:
+        reason = "it is for two classes"
     if reason:
         raise InputError(f'method={name!r} does not fit: {reason}; use method="auto"')
     return name
@@ -439,6 +453,11 @@ def _fastest_solver(problem: Problem, columns: tuple[int, ...]) -> str:
     """The solver that needs the fewest rounds, as measured, where its work per round is bearable."""
     if not SOLVERS["memory"].refusal(problem.loss, problem.regularizer):
         return "memory"
+    if problem.loss.outputs > 1:
+        raise InputError(
+            f"penalty={problem.regularizer.name!r} is for two classes and the labels have {problem.loss.outputs}: "
+            'use "l2" or "none", or join them into two'
+        )
     wide = max(columns or (0,)) > min(problem.rows, WIDE_BLOCK)
     if problem.regularizer.form == "group":
         reason = SOLVERS["multipliers"].refusal(problem.loss, problem.regularizer)
@@ -448,6 +467,16 @@ def _fastest_solver(problem: Problem, columns: tuple[int, ...]) -> str:
     if SOLVERS["multipliers"].refusal(problem.loss, problem.regularizer) or wide:
         return "averaged"
     return "multipliers" if not problem.loss.smooth or problem.parties >= MANY_PARTIES else "averaged"
+
+
+def _check_product(classes: int, columns: tuple[int, ...]) -> None:
+    """Refuse so many classes and columns that matrices with a number for every two coefficients do not fit."""
+    widest = max(columns or (0,))
+    if classes > 1 and classes * widest > MOST_PRODUCT:
+        raise InputError(
+            f"{classes} classes and {widest} columns of one party are too many together: their product may be "
+            f"{MOST_PRODUCT} at most; join classes, or train on fewer columns"
+        )
 
 
 def _check_names(privacy: Privacy, layout: FeatureSplit) -> None:
@@ -555,11 +584,11 @@ class SamplePlanner(SplitPlanner):
                 f"secure_aggregation=True is for {those_that(self.name, 'supports_masks')} with privacy: leave it out"
             )
 
-    def without_noise(self, layout: SampleSplit) -> Certificate:
+    def without_noise(self, layout: SampleSplit, outputs: int) -> Certificate:
         """Rows stay home, and nothing more is claimed but for labels that came randomized."""
         if layout.label_epsilons:
             return given_certificate(layout.graph, layout.columns, layout.label_epsilons)
-        return not_private_on_graph(layout.graph, layout.columns)
+        return not_private_on_graph(layout.graph, layout.columns * outputs)
 
     def came_randomized(self, layout: SampleSplit) -> bool:
         """Whether contributors randomized the labels."""

@@ -21,7 +21,7 @@ from tacit.job import Job
 from tacit.mechanisms import mechanism_of
 from tacit.plan.request import loss_beside_trees
 from tacit.privacy.request import Privacy
-from tacit.problem.losses import Loss
+from tacit.problem.losses import Loss, of_classes
 from tacit.problem.losses.rows import RowLoss
 from tacit.problem.registry import LOSSES, get_loss
 from tacit.problem.registry import make_loss as loss_with
@@ -37,6 +37,7 @@ def curve_noise(
     if privacy is None or privacy.epsilon is None:
         return None
     mechanism = mechanism_of(privacy, split)
+    mechanism.check_classes(loss)
     masked = mechanism.wants_masks(privacy, len(parties)) if secure == AUTO else bool(secure)
     return CurveNoise(mechanism.gradient_noise(privacy, loss, parties, secure=masked), mechanism.noise_at_nodes)
 
@@ -156,9 +157,9 @@ def with_row_norms(privacy: Privacy | None, names: Sequence[str], columns: Seque
 
 def loss_of(job: Job) -> Loss | TreeLoss:
     """The loss that a job names, with the numbers that it gives."""
-    if job.trees is None:
-        return loss_with(job.model.loss, **job.model.loss_settings)
     model = job.model
+    if job.trees is None:
+        return of_classes(loss_with(model.loss, **model.loss_settings), model.classes or 2)
     return make_loss(model.loss, model.classes or 2, 0.5 if model.quantile is None else model.quantile)
 
 
@@ -173,7 +174,7 @@ def trained_loss(job: Job) -> str | Loss:
 def seen_loss(job: Job) -> Loss:
     """The loss that protected parties fit: that of lines beside trees, where the job has them."""
     if job.trees is None or job.privacy is None:
-        return get_loss(job.model.loss)
+        return get_loss(job.model.loss) if job.trees is not None else cast("Loss", loss_of(job))
     return loss_beside_trees(cast("TreeLoss", loss_of(job)), job.privacy)
 
 

@@ -69,7 +69,7 @@ def private_lines(certificate: Certificate) -> list[str]:
         *(f"CAUTION: {caution}." for caution in cautions(certificate)),
         "",
     ]
-    lines += [f"Who is protected: {WHO[certificate.unit]}{_of_whom(certificate)}."]
+    lines += [f"Who is protected: {_who(certificate)}{_of_whom(certificate)}."]
     lines += [f"From whom: {certificate.adversary}."]
     lines += ["How strongly:"] + [f"  - {sentence}" for sentence in _strength(certificate, stated, at)]
     lines += _listed("Proven", _claims(certificate.claims, at))
@@ -77,6 +77,12 @@ def private_lines(certificate: Certificate) -> list[str]:
     lines += _listed("Not covered", certificate.does_not_cover)
     lines += _listed("Assumed", certificate.assumptions or ("nothing beyond the theorems",))
     return lines + _rest(certificate)
+
+
+def _who(certificate: Certificate) -> str:
+    """Whose data are protected; also of rows held out, where something is proven of them."""
+    held = any(claim.rows for claim in certificate.main_claims)
+    return WHO[certificate.unit].replace("trained on", "trained on or held out" if held else "trained on")
 
 
 def headline(certificate: Certificate) -> str:
@@ -208,7 +214,8 @@ def _claims(claims: tuple[Claim, ...], delta: float) -> list[str]:
     parties: dict[tuple[str, str], list[str]] = {}
     for claim in claims:
         strength = f"{claim.neighbours}: epsilon {up(claim.epsilon(delta))} at delta {delta:g}"
-        same = (claim.unit, f"{strength}, against {claim.adversary} ({claim.theorem})")
+        unit = f"{claim.unit} {claim.rows}" if claim.rows else claim.unit
+        same = (unit, f"{strength}, against {claim.adversary} ({claim.theorem})")
         parties.setdefault(same, []).extend([claim.party] if claim.party else [])
     return [f"{unit}{' of ' if names else ''}{_names(names)}, {said}" for (unit, said), names in parties.items()]
 
@@ -404,16 +411,20 @@ def schema() -> str:
     return files("tacit.privacy").joinpath(SCHEMA).read_text(encoding="utf-8")
 
 
-def not_private(parties: tuple[str, ...], rows: int) -> Certificate:
-    """Certificate of a run without noise: raw data stay home, and nothing more is claimed."""
+def not_private(parties: tuple[str, ...], rows: int, classes: int = 1) -> Certificate:
+    """Certificate of a run without noise: raw data stay home, and nothing more is claimed.
+
+    `classes` are more than 1 where every row has a number for each of them.
+    """
+    each = "" if classes == 1 else f" and each of {classes} classes"
     return Certificate(
         covers=("feature values and coefficients are never sent as such (this is not a privacy guarantee)",),
         does_not_cover=(
             "the labels: the vector sent to every party in each round gives each label away by its sign",
-            "the rows of every party: one number per row leaves it in each round, without noise",
-            "predictions: each asked row discloses one score per party",
+            f"the rows of every party: one number per row{each} leaves it in each round, without noise",
+            f"predictions: each asked row discloses one score per party{each}",
         ),
-        per_party=dict.fromkeys(parties, f"in each round one number for each of {rows} rows, and a few sums"),
+        per_party=dict.fromkeys(parties, f"in each round one number for each of {rows} rows{each}, and a few sums"),
     )
 
 
@@ -475,7 +486,12 @@ NAMES = {"record": "rows", "label": "labels", "person": "rows at every covered p
 
 
 def in_scope(
-    certificate: Certificate, holdout: str = "", *, evaluated: bool = True, randomized: bool = False
+    certificate: Certificate,
+    holdout: str = "",
+    *,
+    evaluated: bool = True,
+    randomized: bool = False,
+    released: bool = False,
 ) -> Certificate:
     """The certificate, with what is true of several rows of one person and of rows that were held out.
 
@@ -489,10 +505,13 @@ def in_scope(
         Whether the model may be evaluated on the rows that were held out.
     randomized : bool, default False
         Whether every label was randomized before the data came to any party.
+    released : bool, default False
+        Whether figures on rows held out are a planned release, with a claim of its own.
     """
     if not certificate.private:
         return certificate
-    added = (UNUSABLE, *held_out(holdout, evaluated=evaluated, randomized=randomized), *several_rows(certificate))
+    aside = () if released else held_out(holdout, evaluated=evaluated, randomized=randomized)
+    added = (UNUSABLE, *aside, *several_rows(certificate))
     return replace(certificate, does_not_cover=(*certificate.does_not_cover, *added))
 
 
@@ -533,7 +552,7 @@ def several_rows(certificate: Certificate) -> tuple[str, ...]:
 
 def groups(claims: Sequence[Claim], delta: float) -> list[tuple[int, float]]:
     """(number of rows, epsilon at `delta` where so many of one party change together, the largest of all parties)."""
-    different = {claim.party: claim.events for claim in claims}.values()
+    different = [claim.events for claim in claims]  # of rows trained on and rows held out, the worse
     found = [(rows, max(group_epsilon(events, delta, rows) for events in different)) for rows in GROUPS]
     return [(rows, epsilon) for rows, epsilon in found if math.isfinite(epsilon)]
 

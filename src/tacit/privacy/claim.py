@@ -52,6 +52,8 @@ from tacit.records import (
     show,
 )
 
+HELD_OUT = "held out"
+
 # --- One claim of a certificate: a unit, an adversary, everything released about the unit, and the theorem behind it
 
 
@@ -73,6 +75,9 @@ class Claim:
         Everything that was released about the unit to this adversary.
     theorem : str
         Name of the theorem that gives the events their numbers.
+    rows : {"", "held out"}
+        Which rows it is about: those trained on, or those that were held out. A row is one or the other, so that claims
+        about both hold beside each other, and what is released of a row is that of one of them.
     """
 
     unit: str
@@ -81,8 +86,10 @@ class Claim:
     adversary: str
     events: tuple[Event, ...]
     theorem: str
+    rows: str = ""
 
     def __post_init__(self) -> None:
+        as_choice(self.rows, "rows", ("", HELD_OUT))
         related = RELATED[as_choice(self.unit, "unit", UNITS)]
         as_choice(self.neighbours, "neighbours", NEIGHBOURS)
         for name in ("party", "adversary", "theorem"):
@@ -110,6 +117,7 @@ class Claim:
             "neighbours": self.neighbours,
             "adversary": self.adversary,
             "theorem": self.theorem,
+            **({"rows": self.rows} if self.rows else {}),
             "epsilon": plain(self.epsilon(delta)),
             "events": [to_record(event) for event in self.events],
         }
@@ -130,10 +138,12 @@ def _check_event(event: Event, claim: Claim, related: tuple[str, ...]) -> None:
 def claim_from_record(value: object, where: str) -> Claim:
     """The claim that `Claim.record` wrote; its stated epsilon is checked for its form alone."""
     record = as_record(value, where)
-    check_names(record, where, ("unit", "party", "neighbours", "adversary", "theorem", "epsilon", "events"))
+    names = ("unit", "party", "neighbours", "adversary", "theorem", "epsilon", "events")
+    check_names(record, where, (*names, "rows") if "rows" in record else names)
     at_least_or_infinite(record["epsilon"], f"{where}.epsilon")
     events = as_list(record["events"], f"{where}.events")
     values = {name: record[name] for name in ("unit", "party", "neighbours", "adversary", "theorem")}
+    values["rows"] = record.get("rows", "")
     parsed = tuple(from_record(event, f"{where}.events[{i}]") for i, event in enumerate(events))
     try:
         return Claim(events=parsed, **values)

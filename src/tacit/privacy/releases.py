@@ -18,6 +18,7 @@ from tacit.privacy.randomness import NoiseSource, norm_noise
 from tacit.types import Arrays, Message, Vector
 
 Symbols = npt.NDArray[np.int64]
+MOST_SYMBOLS = 2**20
 KEY, USED, SEEN = "releases.key", "releases.used", "releases.seen"
 
 
@@ -32,7 +33,7 @@ class Allowed:
 
 @dataclass(frozen=True)
 class AllowedResponse:
-    """A planned randomized response of every row, once: one of `symbols` symbols (a power of two) with `epsilon`."""
+    """A planned randomized response of every row, once: one of `symbols` symbols with `epsilon`."""
 
     name: str
     epsilon: float
@@ -40,13 +41,19 @@ class AllowedResponse:
     times: int = 1
 
     def __post_init__(self) -> None:
-        if self.symbols < 2 or self.symbols & (self.symbols - 1):
-            raise InputError(f"symbols={self.symbols} is not allowed: a uniform draw is exact for a power of two alone")
+        if not 2 <= self.symbols <= MOST_SYMBOLS:
+            raise InputError(f"symbols={self.symbols} is not allowed: it must be from 2 to {MOST_SYMBOLS}")
 
     @property
     def redraw(self) -> float:
-        """Probability with which a symbol is drawn anew, uniformly: k q, q = 1 / (e^epsilon + k - 1), rounded up."""
-        return min(1.0, self.symbols / (math.exp(min(self.epsilon, 700.0)) + self.symbols - 1) * (1 + 1e-14))
+        """Probability with which a symbol is drawn anew, uniformly: k q, q = 1 / (e^epsilon + k - 1), rounded up.
+
+        A draw is uniform to the last bit where k is a power of two. Elsewhere no symbol is rarer than 1 - k 2^-50 times
+        as often as it should be, which more draws make up for (docs/proofs/labels.md, theorem 7).
+        """
+        uneven = 0.0 if self.symbols & (self.symbols - 1) == 0 else self.symbols * 2.0**-49
+        exact = self.symbols / (math.exp(min(self.epsilon, 700.0)) + self.symbols - 1)
+        return min(1.0, exact * (1 + 1e-14 + uneven))
 
 
 @dataclass(frozen=True)

@@ -95,7 +95,7 @@ def _check(claim: Claim, claimed: float, certificate: Certificate) -> ClaimCheck
     assert certificate.target is not None  # a certificate with claims has a target
     at = certificate.target.delta
     first, second = claim.epsilon(at), accountant.second_opinion(claim.events, at)
-    about = f"{claim.unit} of {claim.party}" if claim.party else claim.unit
+    about = " ".join(filter(None, (claim.unit, f"of {claim.party}" if claim.party else "", claim.rows)))
     problem = ""
     if difference(claimed, first) > SAME:
         lower = "less" if claimed < first else "more"

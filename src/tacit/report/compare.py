@@ -30,7 +30,7 @@ from tacit.problem.registry import get_regularizer
 from tacit.report.verdict import SURE
 from tacit.run.folder import PreparedRun, RunFolder
 from tacit.run.measures import TITLES, difference, loss_title, measure, row_losses
-from tacit.run.predict import load_model
+from tacit.run.predict import SEVERAL, load_model
 from tacit.run.prepare import prepare_variants
 from tacit.run.search import search_job
 from tacit.run.star import Run
@@ -233,7 +233,7 @@ def check_comparable(job: Job) -> None:
         raise InputError("tacit compare trains in memory and without masks: remove memory and secure_aggregation")
     if not job.holdout_words:
         raise InputError("tacit compare needs rows that are not trained on: add holdout = 0.2 under [job]")
-    if job.model.loss not in LOSSES:
+    if job.model.loss not in (*LOSSES, SEVERAL):
         listed = ", ".join(f'"{name}"' for name in LOSSES)
         raise InputError(f"tacit compare needs a loss that lines and trees have, not {show(job.model.loss)}: {listed}")
 
@@ -250,7 +250,9 @@ def _variant(job: Job, name: str) -> Job:
 def _linear(job: Job, terms: str) -> Job:
     """The job with lines or curves, whose alpha is searched where nothing is private."""
     usual: dict[str, Any] = {} if job.trees is None else {"rounds": Job.rounds, "tol": Job.tol}
-    model = replace(job.model if job.trees is None else ModelSection(loss=job.model.loss), terms=terms)
+    loss = "logistic" if job.model.loss == SEVERAL else job.model.loss  # trees call that of several classes so
+    usual_model = ModelSection(loss=loss, classes=job.model.classes)
+    model = replace(job.model if job.trees is None else usual_model, terms=terms)
     search = job.search or (SearchSpec(CURVE_ALPHAS, None) if has_alpha(get_regularizer(model.penalty)) else None)
     found = None if job.privacy is not None else search
     return replace(job, model=model, search=found, trees=None, **usual).with_terms(terms)
@@ -260,7 +262,8 @@ def _trees(job: Job) -> Job:
     """The job with trees, without what it states of columns for lines and curves alone."""
     if job.trees is not None:
         return job
-    model, coded = ModelSection(kind=TREES, loss=job.model.loss), bool(job.protected)
+    loss = job.model.loss if job.model.classes is None else SEVERAL
+    model, coded = ModelSection(kind=TREES, loss=loss, classes=job.model.classes), bool(job.protected)
     encode = EncodeRules(terms=SPLINE if coded else LINEAR, pairs=job.encode.pairs, codebook=job.encode.codebook)
     parties = tuple(
         party

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from jinja2 import TemplateError
 
@@ -13,10 +14,10 @@ from tacit.privacy.certificate import blocks
 from tacit.report import pictures, run_pictures, tree_words
 from tacit.report import run_words as words
 from tacit.report.curves import curve_section, run_curves
-from tacit.report.evaluation import SAME_ALPHA
 from tacit.report.pictures import Figure, figure, fill
 from tacit.report.verdict import WORSE, still_true
 from tacit.run.curves import Curve, model_curves, of_party
+from tacit.run.evaluation import SAME_ALPHA
 from tacit.run.folder import EVALUATION, REPORT
 from tacit.run.measures import BETTER, METHOD, TITLES, headline
 from tacit.run.saved import SavedRun, read_run
@@ -82,7 +83,7 @@ def report_page(run: SavedRun, curves: Mapping[str, Sequence[Curve]] | None = No
         worse=words.verdict_of(run)[0] == WORSE,
         day=words.day(run),
         searched=bool(evaluation.get("searched")) and SAME_ALPHA not in evaluation.get("notes", []),
-        warning=words.NOT_FOR_OTHERS if run.certificate.private and evaluation.get("models") else "",
+        warning=words.NOT_FOR_OTHERS if run.certificate.private and _is_exact(evaluation) else "",
         on_graph=run.on_graph,
         tiles=words.tiles(run),
         job=_job(run),
@@ -122,6 +123,11 @@ def _score_words(run: SavedRun) -> str:
         f"A row has {run.model.outputs} scores, one of each class. Each is a sum: one number from each party, and a "
         "constant. Spreads and pictures are over all rows and classes."
     )
+
+
+def _is_exact(evaluation: Mapping[str, Any]) -> bool:
+    """Whether there are figures that no release paid for."""
+    return bool(evaluation.get("models")) and not evaluation.get("released")
 
 
 def _job(run: SavedRun) -> list[tuple[str, str]]:

@@ -12,12 +12,12 @@ import numpy as np
 
 from tacit.columns.spec import AUTO
 from tacit.plan.describe import strengths
-from tacit.report.evaluation import ALONE, JOINT
 from tacit.report.run_pictures import SAME, TOGETHER
 from tacit.report.verdict import BETTER as BETTER_THAN
 from tacit.report.verdict import SAME as SAME_AS
 from tacit.report.verdict import verdict
 from tacit.run.curves import WIDE
+from tacit.run.evaluation import ALONE, JOINT
 from tacit.run.folder import RESULT
 from tacit.run.measures import BETTER, COMPARED, ORDER, TITLES, headline, loss_title
 from tacit.run.result import TreePart

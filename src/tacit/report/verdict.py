@@ -85,7 +85,9 @@ def _figures(record: Mapping[str, Any], own: Mapping[str, Any], against: Mapping
     pair = [model["measures"].get("auc") for model in (record["models"][0], own)]
     if None in pair:
         return text
-    return f"{text}, {TITLES['auc']} {pair[0]:.4g} against {pair[1]:.4g}"
+    error = record["models"][0].get("errors", {}).get("auc")
+    noise = "" if error is None else f" (standard error {error:.2g})"
+    return f"{text}, {TITLES['auc']} {pair[0]:.4g}{noise} against {pair[1]:.4g}"
 
 
 def _what_to_do(record: Mapping[str, Any], holder: str) -> str:

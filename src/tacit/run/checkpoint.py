@@ -240,7 +240,18 @@ def fingerprint(shards: Sequence[Shard], labels: Labels) -> dict[str, Any]:
 def job_values(job: Job) -> dict[str, Any]:
     """Every value of a job that shapes the result; paths may change, for the data's own fingerprint is compared."""
     values: dict[str, Any] = {f"model.{key}": value for key, value in asdict(job.model).items()}
-    keys = ("split", "engine", "rounds", "tol", "seed", "secure_aggregation", "memory", "holdout", "holdout_after")
+    keys = (
+        "split",
+        "engine",
+        "rounds",
+        "tol",
+        "seed",
+        "secure_aggregation",
+        "memory",
+        "holdout",
+        "holdout_after",
+        "evaluation",
+    )
     values |= {f"job.{key}": getattr(job, key) for key in keys}
     values |= {f"trees.{key}": job.trees and getattr(job.trees, key) for key in TREES_KEYS}
     values |= {f"graph.{key}": job.graph and getattr(job.graph, key) for key in GRAPH_KEYS}

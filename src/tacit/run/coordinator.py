@@ -7,7 +7,9 @@ from typing import Any, cast
 
 import numpy as np
 
+from tacit.blocks import block_of
 from tacit.blocks.dense import Block
+from tacit.data.holdout import HeldOut
 from tacit.errors import RunError
 from tacit.mechanisms.base import COORDINATOR, LABELS
 from tacit.plan import Plan
@@ -24,7 +26,7 @@ SEEN = "releases.labels"
 class Coordinator:
     """One run's coordinator: broadcasts, sums, and the solver's own side."""
 
-    def __init__(self, plan: Plan, labels: Vector, own: Block | None = None) -> None:
+    def __init__(self, plan: Plan, labels: Vector, own: Block | None = None, held: HeldOut | None = None) -> None:
         private, self.plan, self.own = plan.private, plan, own
         self.reads_each_answer = plan.solver.reads_each_answer and not plan.secure  # under masks there are sums alone
         self.party_names = plan.asked_parties
@@ -34,6 +36,8 @@ class Coordinator:
         self.draws_labels = not (plan.solver.reads_each_answer and plan.solver.noisy)  # else the side does it
         self.labels = self._randomized(labels) if self.draws_labels else labels
         self.side = self._make_side()
+        if plan.evaluates_privately and held is not None:  # the holder's own shard of them, and their labels
+            self.side.hold_out(block_of(held.shards[0]), held.labels)
 
     def _make_side(self) -> Any:
         solver, private = self.plan.solver, self.plan.private
@@ -44,6 +48,8 @@ class Coordinator:
         """The labels as all later steps see them: randomized once where that was asked."""
         if self.plan.private is None or self.plan.private.privacy.label_epsilon is None or self.releaser is None:
             return labels
+        if self.plan.problem.loss.outputs > 1:
+            return self.releaser.respond(LABELS, labels.astype(np.int64)).astype(np.float64)
         said = self.releaser.respond(LABELS, (labels > 0).astype(np.int64))
         return np.where(said > 0, 1.0, -1.0)
 
@@ -51,11 +57,12 @@ class Coordinator:
         """Ask every party for the share of the coefficients it starts from."""
         return door.leave(NAME, 0, {}, kind="start")
 
-    def take_start(self, answers: Sequence[Message], intercept: float) -> None:
+    def take_start(self, answers: Sequence[Message], intercept: Any) -> None:
         """Begin from what the parties answered; they centre their columns, which moves the intercept."""
         total = self._total(0, answers)
-        centring = float(total.pop("centring", np.zeros(1))[0])
-        self.side.start_at(total, intercept + centring if self.plan.problem.fit_intercept else 0.0)
+        centring: Any = total.pop("centring", np.zeros(1))
+        centring = centring if self.plan.problem.loss.outputs > 1 else float(centring[0])
+        self.side.start_at(total, intercept + centring if self.plan.problem.fit_intercept else 0.0 * intercept)
 
     def ask_keys(self, round_: int) -> Message:
         """Ask every party for its public key."""

@@ -8,8 +8,8 @@ it up elsewhere. Everything is computed from the saved model: no row is looked a
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -100,11 +100,17 @@ class Curve:
         return np.where(self.blank, np.datetime64("NaT"), days)
 
 
-def party_curves(name: str, part: PartyModel, encoder: Encoder, centre: Vector | None = None) -> tuple[Curve, ...]:
-    """The curves of all columns of a part of the model, in the order of its file.
+def party_curves(
+    name: str, part: PartyModel, encoder: Encoder, centre: Vector | None = None, classes: Sequence[Any] = ()
+) -> tuple[Curve, ...]:
+    """The curves of all columns of a part of the model, in the order of its file; for each of several classes one.
 
     They are against the encoded row `centre`, by default the private centre of the part's rows where it has one.
     """
+    if part.outputs > 1:
+        said = classes or range(1, part.outputs + 1)
+        parts = [(party_curves(name, part.of_class(k), encoder, centre), one) for k, one in enumerate(said)]
+        return tuple(replace(curve, column=f"{curve.column}, class {one}") for own, one in parts for curve in own)
     if centre is None and part.clip is not None:
         centre = part.clip.centre
     pairs = zip(encoder.columns, encoder.slices, strict=True)
@@ -213,7 +219,7 @@ def model_curves(model: SavedModel) -> dict[str, tuple[Curve, ...]]:
     for part, encoder in zip(model.parties, model.encoders, strict=True):
         if isinstance(encoder, Encoder):
             name = part.name if part.name in model.names else ALL_PARTIES
-            found[name] = party_curves(name, part, encoder)
+            found[name] = party_curves(name, part, encoder, classes=model.classes)
     return found
 
 

@@ -84,7 +84,7 @@ def explain(model: SavedModel, shards: Sequence[Shard], row: int, output: int = 
     return [
         _tree_share(part, shard.features[[row]], output)
         if isinstance(part, TreePart)
-        else _share(part, shard.features[[row]], shard.columns)
+        else _share(part if part.outputs == 1 else part.of_class(output), shard.features[[row]], shard.columns)
         for part, shard in zip(model.parties, shards, strict=True)
     ]
 

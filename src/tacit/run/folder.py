@@ -12,10 +12,19 @@
 | model/PARTY.txt | the party's trees as LightGBM's text, where the model is of trees |
 | model/joint.json | what belongs to no single party: loss, classes, constant, who may see predictions; or the mean |
 | certificate.json, certificate.txt | what may be said about the privacy of the run |
-| evaluation.json | how good the model is; in a private run for the label holder alone |
+| evaluation.json | how good the model is; in a private run for the label holder alone, unless it was released (below) |
 | report.html | the page of `tacit report`, with the same figures |
 | result.json | how the run went; written last but for the page, so a directory with it holds a finished run |
 | about.json | in the part of a run between sites that one organisation has: whose, who led, who took part |
+
+evaluation.json has the same keys wherever it was written: `rows` (how many were trained on, held out, evaluated),
+`models` (for each its `kind`, "joint", "alone" or "pooled", its `party`, and `measures`: a value by the name of a
+measure; `errors`: standard errors by the same names, where the figures have noise; of models other than the joint one
+`joint_against_it`: both mean losses, their `difference` and its standard `error`), and `notes`, sentences for people.
+`released` is there and true where the figures follow from a planned release, which the certificate covers. At a party
+without labels, between organisations, the file has what the label holder told: `told_by` says who, `reveals` of what
+the figures are functions, and `models` is empty where it told nothing. A node of a sample split has its own line in
+`nodes`. `report/verdict.py` reads all of them.
 """
 
 from __future__ import annotations
@@ -55,7 +64,7 @@ from tacit.job import Job, read_job
 from tacit.job.trees import TREES
 from tacit.plan import Plan
 from tacit.privacy.certificate import Certificate
-from tacit.problem.losses import Loss, Modified
+from tacit.problem.losses import Loss, Modified, Softmax
 from tacit.problem.losses.rows import RowLoss
 from tacit.run.checkpoint import (
     data_difference,
@@ -134,7 +143,7 @@ class SavedPart:
             "id": self.id,
             "columns": list(self.part.columns),
             "coef": self.part.coef.tolist(),
-            "offset": self.part.offset,
+            "offset": _plain(self.part.offset),
             "bend": self.part.bend,
             "clip": _clip_record(self.part.clip),
             "schema": None if self.encoder is None else to_record(self.encoder),
@@ -153,6 +162,8 @@ def serving_loss(loss: Any) -> Any:
     """The loss of true labels, which a model serves that was trained on randomized ones."""
     if isinstance(loss, RandomizedTrees):
         return LogisticTrees()
+    if isinstance(loss, Softmax):
+        return Softmax(loss.outputs)
     return loss.inner if isinstance(loss, Modified | RowLoss) else loss
 
 
@@ -164,7 +175,7 @@ class SavedJoint:
     ----------
     loss : Loss
     classes : sequence
-        The two labels, the positive one last; empty where the labels are numbers.
+        The two labels, the positive one last, or all of more than two; empty where the labels are numbers.
     parties : sequence of str
     model : Model
         Its constant, and who may see predictions; or the mean, where rows are split.
@@ -205,8 +216,7 @@ class SavedJoint:
 
     def _sum(self) -> dict[str, Any]:
         """What is added to the parties' scores, and who may see predictions."""
-        constant = np.asarray(self.model.constant, dtype=np.float64).tolist()  # of several classes one number for each
-        return {"constant": constant, "predictions_for": self.model.predictions_for}
+        return {"constant": _plain(self.model.constant), "predictions_for": self.model.predictions_for}
 
     def _whole(self, mean: PartyModel) -> dict[str, Any]:
         """The model that all nodes share."""
@@ -214,13 +224,18 @@ class SavedJoint:
             "split": SAMPLES,
             "columns": list(mean.columns),
             "coef": mean.coef.tolist(),
-            "constant": float(self.model.constant),
+            "constant": _plain(self.model.constant),
             "clip": _clip_record(mean.clip),
             "schema": None if self.encoder is None else to_record(self.encoder),
             **({} if self.ids is None else {"ids": list(self.ids)}),
             **_noise_record(mean.noise, self.encoder),
             **offset_record(self.columns),
         }
+
+
+def _plain(constant: Any) -> Any:
+    """A number as it is written; of several classes one for each."""
+    return np.asarray(constant, dtype=np.float64).tolist()
 
 
 def _clip_record(clip: RowClip | None) -> dict[str, Any] | None:
@@ -492,6 +507,11 @@ class RunFolder:
         if job.chooses_terms and record.get("terms") not in TERMS:
             raise damaged(path, "it does not say whether lines or curves were taken")
         return record
+
+    def read_searched_alpha(self) -> float | None:
+        """The alpha that the search of a run between sites took; None where it has not ended."""
+        path = self.path / SEARCH
+        return float(read_json(path)["alpha"]) if path.exists() else None
 
     def abandon(self) -> None:
         """Forget a run that failed before anything was saved, so that a fixed job can be trained here."""

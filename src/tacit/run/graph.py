@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from typing import Any
 
 import numpy as np
 
@@ -138,14 +139,15 @@ class GraphRun:
         mean = self.consensus()
         return math.fsum(node.objective(*mean) for node in self.nodes)
 
-    def consensus(self) -> tuple[Vector, float]:
+    def consensus(self) -> tuple[Vector, Any]:
         """Mean of the nodes' models."""
         coef = np.mean([node.coef for node in self.nodes], axis=0)
-        return coef, float(np.mean([node.intercept for node in self.nodes]))
+        intercept = np.mean([node.intercept for node in self.nodes], axis=0)
+        return coef, intercept if np.ndim(intercept) else float(intercept)
 
     def disagreement(self) -> float:
         """Largest distance of a node's model from the mean, relative to the mean's norm."""
-        models = np.array([[*node.coef, node.intercept] for node in self.nodes])
+        models = np.array([np.append(node.coef, node.intercept) for node in self.nodes])
         mean = models.mean(axis=0)
         return float(np.linalg.norm(models - mean, axis=1).max() / max(float(np.linalg.norm(mean)), 1e-300))
 
@@ -194,7 +196,7 @@ class GraphRun:
         self.state = state
 
 
-def consensus_model(plan: Plan, parts: tuple[PartyModel, ...], coef: Vector, intercept: float, node: Node) -> Model:
+def consensus_model(plan: Plan, parts: tuple[PartyModel, ...], coef: Vector, intercept: Any, node: Node) -> Model:
     """A model of whole rows; private methods scale rows down before they are scored, as in training.
 
     A node may know more, from what was released: the mean row, against which shares of a score are then told,

@@ -21,6 +21,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import expit, logit, xlogy
 
+from tacit.mechanisms.gram.fit import HeldOutRelease
 from tacit.plan.terms import named_loss
 from tacit.problem.losses import Loss
 from tacit.problem.losses.rows import at_offsets
@@ -509,3 +510,98 @@ def _spread_out(position: Vector) -> npt.NDArray[np.int64]:
         return np.arange(len(position))
     wanted = np.linspace(position[0], position[-1], MOST_POINTS)
     return np.unique(np.append(np.searchsorted(position, wanted[:-1]), len(position) - 1))
+
+
+# --- The same from a release with noise
+
+
+def released_difference(release: HeldOutRelease) -> Measures:
+    """As `difference`, of the joint model and the label holder alone; row differences were clipped before."""
+    rows, settings = len(release.labels), release.settings
+    if rows < 2:
+        return {}
+    mean = float(release.sums[0]) / rows
+    noise = settings.difference_sd / rows
+    square = (float(release.sums[1]) + settings.difference_sd) / math.sqrt(2) / rows  # not below the truth, mostly
+    spread = min(max(square - mean**2, 0.0), 1.0)
+    other = float(np.mean(np.logaddexp(0.0, -release.labels * release.alone)))
+    moved = settings.clip * mean
+    error = settings.clip * math.sqrt(spread / (rows - 1) + noise**2)
+    return {"joint": other + moved, "other": other, "difference": moved, "error": error}
+
+
+def released_measures(release: HeldOutRelease) -> tuple[Measures, Measures]:
+    """AUC and accuracy of the joint model, and their standard errors; AUC where both classes are there.
+
+    How many labels are positive is known, so noise that would change it is taken off.
+    """
+    sd, totals = release.settings.histogram_sd, _released_totals(release.labels)
+    counts, rows = _released_with_totals(release.counts, totals), float(totals.sum())
+    right = np.zeros_like(counts)
+    right[_released_above(release), 1] = right[~_released_above(release), 0] = 1.0
+    share = float(np.clip((counts * right).sum() / rows, 0.0, 1.0))
+    found = {"accuracy": share}
+    errors = {"accuracy": math.sqrt(share * (1 - share) / rows + (sd * _released_size(right) / rows) ** 2)}
+    if totals.min() > 0:
+        found["auc"], errors["auc"] = _released_auc(counts, totals, sd)
+    return found, errors
+
+
+def _released_auc(counts: Vector, totals: Vector, sd: float) -> tuple[float, float]:
+    """The share of pairs in the right order, ties in one bin counted half, and its standard error."""
+    negative, positive = counts[:, 0] / totals[0], counts[:, 1] / totals[1]
+    below = np.cumsum(negative) - negative / 2  # of the negatives, for a positive in each bin
+    above = positive.sum() - np.cumsum(positive) + positive / 2
+    area = float(positive @ below)
+    held = float(np.clip(area, 0.0, 1.0))
+    spread = [
+        float(np.clip(share @ rank**2 - area**2, 0.0, held * (1 - held) + 1e-12))
+        for share, rank in ((positive, below), (negative, above))
+    ]
+    sampling = spread[0] / totals[1] + spread[1] / totals[0]
+    noise = (sd / totals[1] * _released_size(below)) ** 2 + (sd / totals[0] * _released_size(above)) ** 2
+    product = len(below) ** 2 / 2 * (sd / totals[0]) ** 2 * (sd / totals[1]) ** 2  # of both noises together
+    return held, math.sqrt(sampling + noise + product)
+
+
+def released_calibration(release: HeldOutRelease) -> list[dict[str, Any]]:
+    """As `calibration`, of bins that hold enough rows beside their noise, neighbours taken together until they do."""
+    counts = _released_with_totals(release.counts, _released_totals(release.labels))
+    middles = expit(_released_middles(release.cuts))
+    least = max(LEAST_IN_GROUP, 4.0 * release.settings.histogram_sd)
+    found, group = [], []
+    for place in range(len(counts)):
+        group.append(place)
+        inside = counts[group]
+        if inside.sum() >= least * math.sqrt(len(group)):
+            weights = np.maximum(inside.sum(axis=1), 1e-9)
+            observed = float(np.clip(inside[:, 1].sum() / inside.sum(), 0.0, 1.0))
+            predicted = float(middles[group] @ weights / weights.sum())
+            found.append({"predicted": predicted, "observed": observed, "rows": round(float(inside.sum()))})
+            group = []
+    return found if len(found) > 1 else []
+
+
+def _released_totals(labels: Vector) -> Vector:
+    return np.array([np.sum(labels < 0), np.sum(labels > 0)], dtype=np.float64)
+
+
+def _released_with_totals(counts: Vector, totals: Vector) -> Vector:
+    """Counts that add up to what is known of both labels, all moved alike."""
+    return np.asarray(counts - (counts.sum(axis=0) - totals) / len(counts))
+
+
+def _released_above(release: HeldOutRelease) -> npt.NDArray[np.bool_]:
+    """Bins in which the positive class is predicted: above the cut at 0."""
+    return np.arange(len(release.counts)) > int(np.argmin(np.abs(release.cuts)))
+
+
+def _released_size(weights: Vector) -> float:
+    """Norm of weights on counts whose sums are known, by label where there are two columns."""
+    return float(np.linalg.norm(weights - weights.mean(axis=0)))
+
+
+def _released_middles(cuts: Vector) -> Vector:
+    """A score for each bin; the outer ones reach as far as their neighbours."""
+    inner = (cuts[1:] + cuts[:-1]) / 2
+    return np.concatenate([[cuts[0] - (inner[0] - cuts[0])], inner, [cuts[-1] + (cuts[-1] - inner[-1])]])

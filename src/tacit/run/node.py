@@ -11,11 +11,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Protocol, cast
+from typing import Any, Protocol, cast
 
 import numpy as np
 
 from tacit.blocks import block_of
+from tacit.blocks.several import SeveralBlock
 from tacit.errors import RunError
 from tacit.plan import Plan
 from tacit.privacy.releases import Releaser
@@ -128,7 +129,9 @@ class Node:
         self.name, self.columns, self.plan = shard.name, shard.columns, plan
         self.place, self.problem = plan.place(shard.name), plan.problem_of(shard.name)
         self.neighbours = self.place.neighbours
-        self.data = NodeData(block_of(shard), labels, weights)
+        outputs = self.problem.loss.outputs
+        rows: Any = block_of(shard) if outputs == 1 else SeveralBlock(block_of(shard), outputs)
+        self.data = NodeData(rows, labels, weights)
         self.releaser: Releaser | None = None
         self.masks = GraphMasks(self.name, plan.mask_graph, run, signer) if plan.secure else None
         self.place = replace(self.place, cover=self.masks)
@@ -210,19 +213,19 @@ class Node:
             "scale the columns to moderate size (say, standard deviation 1)"
         )
 
-    def objective(self, coef: Vector, intercept: float) -> float:
+    def objective(self, coef: Vector, intercept: Any) -> float:
         """The node's part of the objective of some model: for who watches a simulation, never sent."""
         place = self.place
         return objective_at(self.problem, self.data, place.share, place.total, coef, intercept)
 
     @property
     def coef(self) -> Vector:
-        """The node's coefficients."""
+        """The node's coefficients; of several classes a row for each."""
         return self.side.coef
 
     @property
-    def intercept(self) -> float:
-        """The node's intercept."""
+    def intercept(self) -> Any:
+        """The node's intercept; of several classes one for each."""
         return self.side.intercept
 
     @property

@@ -73,12 +73,12 @@ def part_file(model: str, party: str | None) -> Path:
 
 
 def read_own_scores(file: Path, data: str | Path, *, hold: bool = False) -> OwnScores:
-    """Score all rows of a party's file with its part of the model.
+    """Score all rows of a party's file with its part of the model; of more than two classes a number for each.
 
     Scores beyond what masks can carry are refused, or with `hold` held to it where a refusal would be seen by others.
     """
     part, id_, encoder = load_part(file)
-    saved, absent = file.read_bytes(), ABSENT
+    saved, absent = file.read_bytes(), np.full(() if part.outputs == 1 else part.outputs, ABSENT)
     if isinstance(part, TreePart):
         saved, absent = saved + text_file(file).read_bytes(), part.average
     if id_ is None:

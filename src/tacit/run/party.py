@@ -10,6 +10,7 @@ import numpy as np
 
 from tacit.blocks import block_of
 from tacit.blocks.dense import RowClip
+from tacit.blocks.several import coef_of_classes
 from tacit.errors import RunError
 from tacit.plan import Plan
 from tacit.privacy.releases import Releaser
@@ -23,12 +24,20 @@ from tacit.types import Arrays, Message, Shard, Vector, Words
 class Party:
     """One party of a run: its shard, its side of the solver, and its releases.
 
-    `run` names the run where several parties must mean the same one: masks of two runs never cancel. `signer` vouches
-    for the keys of masks between organisations, and `rows` is a fingerprint of the ids of its rows, bound into masks.
+    `run` names the run where several parties must mean the same one: masks of two runs never cancel. `signer`
+    vouches for the keys of masks between organisations, and `rows` is a fingerprint of the ids of its rows, bound
+    into masks. `held` are rows that are not trained on, where a planned release is about them.
     """
 
     def __init__(
-        self, shard: Shard, plan: Plan, shared: Any, run: str = "", signer: KeySigner | None = None, rows: str = ""
+        self,
+        shard: Shard,
+        plan: Plan,
+        shared: Any,
+        run: str = "",
+        signer: KeySigner | None = None,
+        rows: str = "",
+        held: Shard | None = None,
     ) -> None:
         self.name = shard.name
         self.columns = shard.columns
@@ -38,7 +47,10 @@ class Party:
         self.releaser: Releaser | None = None
         self._groups = shard.groups
         self.side = self._make_side(plan, shared)
+        if plan.evaluates_privately and held is not None:
+            self.side.hold_out(block_of(held))  # type: ignore[attr-defined]
         self._start: Vector | None = None
+        self._outputs = plan.problem.loss.outputs
         self._names = plan.asked_parties
         self._private, self._run, self._singles = plan.solver.noisy, run, plan.solver.singles
         self._signer, self._rows = signer, rows
@@ -64,8 +76,8 @@ class Party:
         )
 
     def start_from(self, coef: Vector) -> None:
-        """Begin the next run from these coefficients instead of zero."""
-        self._start = np.asarray(coef, dtype=np.float64)
+        """Begin the next run from these coefficients, as a model has them, instead of zero."""
+        self._start = np.asarray(coef, dtype=np.float64).T.ravel()
 
     def retune(self, plan: Plan) -> None:
         """Go on with the alpha of another plan, after the closing broadcast."""
@@ -98,8 +110,10 @@ class Party:
 
     def _begin(self) -> Arrays:
         """What the coordinator needs to know of the first coefficients."""
-        start = np.zeros(self.block.d) if self._start is None else self._start
-        centring = {} if self.block.centre is None else {"centring": np.array([self.block.centre @ start])}
+        start = np.zeros(self.block.d * self._outputs) if self._start is None else self._start
+        centring = (
+            {} if self.block.centre is None else {"centring": np.atleast_1d(self._score_of(self.block.centre, start))}
+        )
         return {**self.side.start_at(start), **centring}
 
     def _exchange_keys(self, message: Message) -> dict[str, Words]:
@@ -175,7 +189,7 @@ class Party:
             return cast("PartyModel", make_part(self.name, self.columns, part(scale)))
         if scale != 1.0:
             raise RunError(f"party {self.name!r}: this plan has no scale that the coordinator sets")
-        return PartyModel(self.name, self.columns, self.coef, self.offset, self.clip)
+        return PartyModel(self.name, self.columns, self.model_coef, self.offset, self.clip)
 
     @property
     def clip(self) -> RowClip | None:
@@ -183,6 +197,16 @@ class Party:
         return getattr(self.side, "clip", None)
 
     @property
-    def offset(self) -> float:
-        """What centring takes off every score of this party."""
-        return 0.0 if self.block.centre is None else float(self.block.centre @ self.side.coef)
+    def model_coef(self) -> Vector:
+        """The coefficients as a model has them: where there are several classes, a row for each."""
+        return coef_of_classes(self.coef, self._outputs)
+
+    @property
+    def offset(self) -> Any:
+        """What centring takes off every score of this party; where there are several classes, a number for each."""
+        none = 0.0 if self._outputs == 1 else np.zeros(self._outputs)
+        return none if self.block.centre is None else self._score_of(self.block.centre, self.side.coef)
+
+    def _score_of(self, row: Vector, coef: Vector) -> Any:
+        scores = coef_of_classes(coef, self._outputs) @ row
+        return scores if self._outputs > 1 else float(scores)

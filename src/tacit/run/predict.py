@@ -304,7 +304,7 @@ def load_model(path: str | Path, own: Collection[str] | None = None) -> SavedMod
     record = _read(file)
     loss, task = _text(file, record, "loss"), _text(file, record, "task")
     trees = _is_trees(file, record)
-    if loss not in (TREE_LOSSES if trees else LOSSES) or named_loss(loss).task != task:
+    if loss not in (TREE_LOSSES if trees else (*LOSSES, SEVERAL)) or named_loss(loss).task != task:
         raise damaged(file, f"loss {show(loss)} for {show(task)} is unknown")
     names = _texts(file, record, "parties")
     whole = _is_whole(file, record)
@@ -317,7 +317,7 @@ def load_model(path: str | Path, own: Collection[str] | None = None) -> SavedMod
     classes = _classes(file, record, task)
     wide = len(classes) if loss == SEVERAL else 1
     constant = _constant(file, record.get("constant"), wide)
-    if any(part.model.outputs != wide for part, _, _ in pairs if isinstance(part, TreePart)):
+    if any(part.outputs != wide for part, _, _ in pairs):
         raise damaged(file, "some parts of the model are for another number of classes")
     grown = sum(isinstance(part, TreePart) for part, _, _ in pairs)
     if grown != len(pairs) if trees else grown > 1:  # beside private parts the label holder alone may have trees
@@ -394,8 +394,9 @@ def _consensus(file: Path, record: dict[str, Any]) -> Part:
     columns, coef = _coefficients(file, record)
     encoder = _encoder(file, record, columns)
     clip, noise = _clip(file, record.get("clip"), len(columns)), _noise(file, record.get("noise"), encoder)
+    none = 0.0 if coef.ndim == 1 else np.zeros(len(coef))
     more = _row_columns(file, record)
-    return PartyModel(ROWS, columns, coef, 0.0, clip, noise=noise, row_columns=more), None, encoder
+    return PartyModel(ROWS, columns, coef, none, clip, noise=noise, row_columns=more), None, encoder
 
 
 def _encoder(file: Path, record: dict[str, Any], columns: tuple[str, ...]) -> Encoder | None:
@@ -453,11 +454,12 @@ def _party(folder: Path, name: str, joint: Path) -> Part:
         raise damaged(file, f"it is the part of {show(record.get('party'))}, not of {show(name)}")
     id_ = None if record.get("id", 0) is None else _text(file, record, "id")
     bend = _number(file, record.get("bend", 0.0), "bend")
-    offset = _number(file, record.get("offset"), "offset")
     if _is_trees(file, record):
         trees, schema = read_trees(file, record, name)
+        offset = _number(file, record.get("offset"), "offset")
         return replace(trees, offset=offset, bend=bend), id_, schema
     columns, values = _coefficients(file, record)
+    offset = _constant(file, record.get("offset"), 1 if values.ndim == 1 else len(values), "offset")
     clip, encoder = _clip(file, record.get("clip"), len(columns)), _encoder(file, record, columns)
     noise = _noise(file, record.get("noise"), encoder)
     return PartyModel(name, columns, values, offset, clip, bend, noise, _row_columns(file, record)), id_, encoder
@@ -465,10 +467,14 @@ def _party(folder: Path, name: str, joint: Path) -> Part:
 
 def _coefficients(file: Path, record: dict[str, Any]) -> tuple[tuple[str, ...], Vector]:
     columns, coef = _texts(file, record, "columns"), record.get("coef")
-    if not isinstance(coef, list) or len(coef) != len(columns):
-        found = len(coef) if isinstance(coef, list) else "no"
-        raise damaged(file, f"it has {found} coefficients for {len(columns)} columns")
-    return columns, np.array([_number(file, value, "coef") for value in coef], dtype=np.float64)
+    several = isinstance(coef, list) and bool(coef) and isinstance(coef[0], list)
+    rows: list[Any] = coef if several else [coef]  # type: ignore[assignment]
+    for row in rows:
+        if not isinstance(row, list) or len(row) != len(columns):
+            found = len(row) if isinstance(row, list) else "no"
+            raise damaged(file, f"it has {found} coefficients for {len(columns)} columns")
+    values = np.array([[_number(file, value, "coef") for value in row] for row in rows], dtype=np.float64)
+    return columns, values if several else values[0]
 
 
 def _clip(file: Path, record: Any, columns: int) -> RowClip | None:
@@ -527,13 +533,13 @@ def _classes(file: Path, record: dict[str, Any], task: str) -> tuple[Any, ...]:
     return tuple(values)
 
 
-def _constant(file: Path, value: Any, wide: int) -> Any:
+def _constant(file: Path, value: Any, wide: int, key: str = "constant") -> Any:
     """What is added to the scores: a number, or one for each of several classes."""
     if wide == 1:
-        return _number(file, value, "constant")
+        return _number(file, value, key)
     if not isinstance(value, list) or len(value) != wide:
-        raise damaged(file, f"its constant is {show(value)}, not one number for each of {wide} classes")
-    return np.array([_number(file, one, "constant") for one in value], dtype=np.float64)
+        raise damaged(file, f"its {key} is {show(value)}, not one number for each of {wide} classes")
+    return np.array([_number(file, one, key) for one in value], dtype=np.float64)
 
 
 def _text(file: Path, record: dict[str, Any], key: str) -> str:

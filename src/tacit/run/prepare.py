@@ -37,7 +37,7 @@ from tacit.job.values import AMOUNT, bytes_of
 from tacit.mechanisms import mechanism_of, names_for
 from tacit.mechanisms.base import USUAL_ROUNDS
 from tacit.plan.make import Plan, make_plan
-from tacit.plan.memory import check_on_cluster, check_reading
+from tacit.plan.memory import check_on_cluster, check_one_score, check_reading
 from tacit.plan.request import CODED_ALPHA, TrainingRequest
 from tacit.plan.terms import (
     auto_remarks,
@@ -59,7 +59,7 @@ from tacit.types import Shard, Vector
 
 
 def plan_job(
-    job: Job, rows: int, columns: tuple[int, ...], input_bytes: int, curve_columns: Sequence[int] = ()
+    job: Job, rows: int, columns: tuple[int, ...], input_bytes: int, curve_columns: Sequence[int] = (), held: int = 0
 ) -> Plan:
     """The plan of a job whose columns are split, from its sizes.
 
@@ -74,11 +74,13 @@ def plan_job(
         What the parties' rows take in memory.
     curve_columns : sequence of int
         See `tacit.plan.terms.curve_columns`; empty where no party has curves.
+    held : int
+        Rows that are kept out of training.
     """
     names = tuple(spec.name for spec in job.parties)
     _check_mechanism(job)
     request = _request(job, job.model.method, curve_columns)
-    return make_plan(request, FeatureSplit(names, rows, columns, job.holder, input_bytes))
+    return make_plan(request, FeatureSplit(names, rows, columns, job.holder, input_bytes, held=held))
 
 
 def plan_nodes(
@@ -125,6 +127,7 @@ def _request(job: Job, method: str, curve_columns: Sequence[int]) -> TrainingReq
         secure_aggregation=job.secure_aggregation,
         memory=None if job.memory is None else bytes_of(job.memory),
         holdout=job.holdout_words,
+        evaluated=job.evaluates_privately,
         trees=trees,
     )
 
@@ -295,7 +298,8 @@ def _encoded(job: Job, loss: Loss, files: MatchedFiles) -> PreparedRun:
     labels = labels.weighted(job.model.class_weight)
     columns = tuple(shard.features.shape[1] for shard in shards)
     taken = sum(_nbytes(shard.features) for shard in shards)
-    plan = plan_job(job, len(labels.values), columns, taken, curve_columns(data.encodings, job.names, job.privacy))
+    curves, aside = curve_columns(data.encodings, job.names, job.privacy), 0 if held is None else held.rows
+    plan = plan_job(job, len(labels.values), columns, taken, curves, aside)
     plan.problem.loss.check_labels(labels.values)
     matching = RowMatching(data.ids is not None, data.counts)
     return PreparedRun(job, plan, shards, labels, held, data.encodings, matching, data.raw)
@@ -354,6 +358,7 @@ def _on_cluster(job: Job, loss: Loss, cluster: Cluster, note: Note) -> PreparedR
     labels = encode_labels(values, loss, holder.name, holder.positive)
     plan = plan_job(job, len(labels.values), tuple(len(file.features) for file in files), 0)
     check_on_cluster(plan.recorded_method, private=plan.private is not None)
+    check_one_score(plan.problem.loss, "--dask")
     plan.problem.loss.check_labels(labels.values)
     wanted = sum(file.rows * len(file.features) * file.dtype.itemsize for file in files)
     note(f"the workers at {cluster.address.scheduler} read up to {size(wanted)} of rows")

@@ -17,6 +17,7 @@ from tacit.blocks import make_block
 from tacit.blocks.dense import RowClip
 from tacit.columns.raw import RawTable
 from tacit.errors import InputError
+from tacit.mechanisms.gram.fit import HeldOutRelease
 from tacit.plan import Plan
 from tacit.privacy.certificate import Certificate
 from tacit.solvers.boosting.model import TreeModel
@@ -31,7 +32,8 @@ from tacit.version import __version__
 class PartyModel:
     """One party's part of the model.
 
-    Its score of a row is s = row . coef - offset, and then s + bend * (s clipped to -4 .. 4). Where `clip` is given,
+    Its score of a row is s = row . coef - offset, and then s + bend * (s clipped to -4 .. 4). Of more than two classes
+    `coef` has a row for each, and `offset` a number, as have the scores of a row. Where `clip` is given,
     the row is clipped first; `constant` is what is then left of the offset beside the centre of the clip. `noise` is
     about the covariance that the noise of a private run gave `coef`, where that is known; of a part that was read from
     a file, within the encoded columns of each column. `row_columns` names the columns of the party's file with the
@@ -41,25 +43,34 @@ class PartyModel:
     name: str
     columns: tuple[str, ...]
     coef: Vector
-    offset: float
+    offset: Any
     clip: RowClip | None = None
     bend: float = 0.0
     noise: Vector | None = None
     row_columns: Mapping[str, str] = field(default_factory=dict)
 
     def score(self, features: Matrix) -> Vector:
-        """One number for each row."""
+        """One number for each row, or one for each row and class."""
         if self.clip is None:
-            score = np.asarray(features @ self.coef, dtype=np.float64) - self.offset
+            score = np.asarray(features @ self.coef.T, dtype=np.float64) - self.offset
         else:
             score = self.clip.apply(make_block(features)).predict(self.coef) + self.constant
         return _bent(score, self.bend)
 
     @property
-    def constant(self) -> float:
+    def constant(self) -> Any:
         """What the party adds to the score of every row, whatever is in it."""
         centre = None if self.clip is None else self.clip.centre
         return (0.0 if centre is None else float(centre @ self.coef)) - self.offset
+
+    @property
+    def outputs(self) -> int:
+        """Scores of a row."""
+        return 1 if self.coef.ndim == 1 else len(self.coef)
+
+    def of_class(self, number: int) -> PartyModel:
+        """What it adds to the score of one of several classes."""
+        return replace(self, coef=self.coef[number], offset=float(self.offset[number]))
 
     @property
     def is_linear(self) -> bool:
@@ -72,7 +83,7 @@ class PartyModel:
         return self.coef * (1.0 + self.bend)
 
     @property
-    def linear_offset(self) -> float:
+    def linear_offset(self) -> Any:
         """What is taken off such a row's score."""
         return self.offset * (1.0 + self.bend)
 
@@ -126,6 +137,11 @@ class TreePart:
         return features.values
 
     @property
+    def outputs(self) -> int:
+        """Scores of a row."""
+        return self.model.outputs
+
+    @property
     def is_linear(self) -> bool:
         """No."""
         return False
@@ -171,7 +187,7 @@ class Model:
     parts : tuple of PartyModel, or of TreePart
         Each party's part, in the order of the plan. Where rows are split, a part is a node's model of whole rows.
     constant : float
-        What is added to the scores; of trees for several classes an array, one number for each.
+        What is added to the scores; of several classes an array, one number for each.
     mean : PartyModel or None
         Where rows are split: the mean of the nodes' models, with which rows are scored. None where columns are split:
         there the parts' scores are added up.
@@ -196,10 +212,10 @@ class Model:
     @property
     def coef(self) -> Vector:
         """Coefficients of the joint linear model, for rows that are not clipped."""
-        return np.concatenate([term.linear_coef for term in self.terms])
+        return np.concatenate([term.linear_coef for term in self.terms], axis=-1)
 
     @property
-    def intercept(self) -> float:
+    def intercept(self) -> Any:
         """Intercept of the joint linear model."""
         return self.constant - sum(term.linear_offset for term in self.terms)
 
@@ -229,6 +245,8 @@ class Result:
         In a private run: whether the collaboration is worth it.
     boosting : BoostingHistory or None
         Of a run of trees: losses and steps by round.
+    tried : HeldOutRelease or None
+        What was released of rows held out, where the plan has that.
     """
 
     plan: Plan
@@ -241,6 +259,7 @@ class Result:
     traffic: dict[str, int]
     outlook: tuple[str, ...] = ()
     boosting: BoostingHistory | None = None
+    tried: HeldOutRelease | None = None
 
 
 def traffic(trace: Sequence[TraceRow]) -> dict[str, int]:

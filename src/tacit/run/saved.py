@@ -118,8 +118,10 @@ class SavedRun:
         return self.job.rows_are_split
 
     @property
-    def coef(self) -> dict[str, dict[str, float]]:
+    def coef(self) -> dict[str, dict[str, Any]]:
         """Coefficients by party and encoded column; of "all parties" where they hold different rows.
+
+        Of more than two classes a column has a list of them, one for each class.
 
         They are those of rows whose score is neither clipped nor bent off, as in the estimators.
 
@@ -131,13 +133,14 @@ class SavedRun:
         self._refuse_trees()
         names = [ALL_PARTIES] if self.on_graph else [party.name for party in self.model.parties]
         parts = zip(names, self.model.parties, strict=True)
-        return {name: dict(zip(part.columns, part.linear_coef.tolist(), strict=True)) for name, part in parts}
+        return {name: dict(zip(part.columns, part.linear_coef.T.tolist(), strict=True)) for name, part in parts}
 
     @property
-    def intercept(self) -> float:
-        """The intercept that goes with `coef`."""
+    def intercept(self) -> Any:
+        """The intercept that goes with `coef`; of more than two classes an array."""
         self._refuse_trees()
-        return float(self.model.constant - sum(party.linear_offset for party in self.model.parties))
+        found = self.model.constant - sum(party.linear_offset for party in self.model.parties)
+        return found if np.ndim(found) else float(found)
 
     def _refuse_trees(self) -> None:
         if not self.model.has_coefficients:
@@ -284,13 +287,13 @@ class SavedRun:
 
     def distances(self) -> list[float]:
         """Where the rows are split: how far each node's model is from the mean, relative to it."""
-        joint = np.append(self.model.parties[0].coef, self.model.constant)
+        joint = np.append(self.model.parties[0].coef.ravel(), self.model.constant)
         found = []
         for name in self.job.names:
             file = RunFolder(self.path).part(name)
             record = read_json(file)
             try:
-                own = np.array([*record["coef"], -record["offset"]], dtype=np.float64)
+                own = np.append(np.ravel(record["coef"]), -np.ravel(record["offset"])).astype(np.float64)
                 found.append(float(np.linalg.norm(own - joint) / max(float(np.linalg.norm(joint)), 1e-300)))
             except (KeyError, TypeError, ValueError) as error:
                 raise damaged(file, "it holds no model of a node") from error

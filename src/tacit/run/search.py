@@ -15,7 +15,7 @@ import time
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
@@ -44,6 +44,19 @@ from tacit.run.star import Run
 from tacit.types import Shard, Vector
 
 Watch = Callable[[int, int], None]
+MakeRun = Callable[[Plan], "FoldRun"]
+
+
+class FoldRun(Protocol):
+    """A run of one fold, wherever its parties are: a session of a star that goes on with another alpha."""
+
+    coordinator: Any
+
+    def go(self) -> Result:
+        """Run to the end."""
+
+    def retune(self, plan: Plan) -> None:
+        """Go on from the end with the alpha of another plan."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -180,6 +193,7 @@ def search_alpha(
     splits: Splits,
     rule: str,
     watch: Watch | None = None,
+    make: MakeRun | None = None,
 ) -> AlphaSearch:
     """Try every alpha on every fold and take one.
 
@@ -195,6 +209,8 @@ def search_alpha(
         One of `tacit.problem.alphas.RULES`.
     watch : callable or None
         Called after each fit with how many are done, and of how many.
+    make : callable or None
+        Begins the run of a fold, given its plan; None where all parties are in this process.
 
     Raises
     ------
@@ -211,7 +227,7 @@ def search_alpha(
     losses, rounds = np.empty((len(alphas), len(splits))), np.empty((len(alphas), len(splits)))
     sizes, sent, unfinished = np.empty(len(splits)), np.zeros(2, dtype=np.int64), 0
     for k, (seen, left_out) in enumerate(splits):
-        fold = _Fold(plan, shards, labels, seen, left_out)
+        fold = _Fold(plan, shards, labels, seen, left_out, make)
         sizes[k] = fold.size
         for i, alpha in enumerate(alphas):
             result = fold.fit(alpha)
@@ -241,7 +257,12 @@ def search_alpha(
 
 
 def search_job(
-    plan: Plan, shards: Sequence[Shard], labels: Labels, spec: SearchSpec, watch: Watch | None = None
+    plan: Plan,
+    shards: Sequence[Shard],
+    labels: Labels,
+    spec: SearchSpec,
+    watch: Watch | None = None,
+    make: MakeRun | None = None,
 ) -> AlphaSearch:
     """The search that a job asks for: the same alphas and folds for every plan of the same rows and seed."""
     kinds = bare_labels(labels.values) if labels.classes else None
@@ -249,7 +270,7 @@ def search_job(
         spec.folds_of(plan.problem.rows), plan.problem.rows, plan.problem.seed, kinds, name="search.folds"
     )
     alphas = alpha_grid(spec.alphas, plan.problem.total)
-    return search_alpha(plan, shards, labels.values, alphas, splits, spec.rule, watch)
+    return search_alpha(plan, shards, labels.values, alphas, splits, spec.rule, watch, make)
 
 
 def check_not_private(privacy: object) -> None:
@@ -264,7 +285,10 @@ def check_not_private(privacy: object) -> None:
 class _Fold:
     """One fold: the same rows left out, at one alpha after the other."""
 
-    def __init__(self, plan: Plan, shards: Sequence[Shard], labels: Vector, seen: Any, left_out: Any) -> None:
+    def __init__(
+        self, plan: Plan, shards: Sequence[Shard], labels: Vector, seen: Any, left_out: Any, make: MakeRun | None
+    ) -> None:
+        self.make: MakeRun = make or (lambda plan: Run(plan, shards, labels))
         whole = np.ones(len(labels)) if plan.problem.row_weights is None else plan.problem.row_weights
         self.weights = np.zeros(len(labels))
         self.weights[seen] = whole[seen]
@@ -273,7 +297,7 @@ class _Fold:
         self.plan, self.shards, self.labels = plan, shards, labels
         self.left_out, self.test_weights = left_out, whole[left_out]
         self.size = float(self.test_weights.sum())
-        self.run: Run | None = None
+        self.run: FoldRun | None = None
         self.supports_path = plan.solver.supports_path
         # other methods are asked for the scores of the rows left out
         self.more_rounds = 0 if self.supports_path else 1
@@ -288,7 +312,7 @@ class _Fold:
         if self.run is not None and self.supports_path:
             self.run.retune(plan)
         else:
-            self.run = Run(plan, self.shards, self.labels)
+            self.run = self.make(plan)
         return self.run.go()
 
     def loss(self, result: Result) -> float:
@@ -305,10 +329,19 @@ class _Fold:
         return float(self.test_weights @ losses) / self.size if self.size else float("nan")
 
     def _plan(self, alpha: float) -> Plan:
-        """The plan with this alpha and the rows left out; rho is in units of the total weight."""
-        problem = self.plan.problem
-        rho = None if problem.rho is None else problem.rho * float(self.weights.sum()) / problem.total
-        return replace(self.plan, problem=replace(problem, alpha=alpha, row_weights=self.weights, rho=rho))
+        return fold_plan(self.plan, alpha, self.weights)
+
+
+def fold_plan(plan: Plan, alpha: float, weights: Vector) -> Plan:
+    """The plan with another alpha, and rows that are left out by weights of 0; rho is in units of the total weight."""
+    problem = plan.problem
+    rho = None if problem.rho is None else problem.rho * float(weights.sum()) / problem.total
+    return replace(plan, problem=replace(problem, alpha=alpha, row_weights=weights, rho=rho))
+
+
+def with_alpha(plan: Plan, alpha: float) -> Plan:
+    """The plan of a fit to all rows with the alpha that was taken."""
+    return replace(plan, problem=replace(plan.problem, alpha=alpha))
 
 
 def _plain(values: Vector) -> list[float | None]:

@@ -8,11 +8,12 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from contextvars import copy_context
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
 from tacit.blocks import block_of
+from tacit.data.holdout import HeldOut
 from tacit.errors import InputError, RunError
 from tacit.mechanisms.base import UNMEASURED
 from tacit.plan import Plan
@@ -108,21 +109,25 @@ class Start:
     """Coefficients by party and the intercept of the joint model to start from."""
 
     coefs: Sequence[Vector]
-    intercept: float
+    intercept: Any
 
 
 class Run(Star):
     """The session of a plan with its parties and coordinator in this process: begin, go on, pause, finish."""
 
-    def __init__(self, plan: Plan, shards: Sequence[Shard], labels: Vector) -> None:
+    def __init__(self, plan: Plan, shards: Sequence[Shard], labels: Vector, held: HeldOut | None = None) -> None:
         self.shards = shards
+        aside = {} if held is None else {shard.name: shard for shard in held.shards}
         self.shared = plan.solver.make_shared(plan.problem)
         asked = [shard for shard in shards if shard.name in plan.asked_parties]
         self.holder = next((shard for shard in shards if shard.name not in plan.asked_parties), None)
         with fitting_threads(shards), np.errstate(**QUIET):
-            self.parties = [Party(shard, plan, self.shared) for shard in asked]
+            self.parties = [Party(shard, plan, self.shared, held=aside.get(shard.name)) for shard in asked]
             own = None if self.holder is None else block_of(self.holder)
-            coordinator = Coordinator(plan, labels, own)
+            rows = None
+            if held is not None and self.holder is not None:
+                rows = HeldOut((aside[self.holder.name],), held.labels)
+            coordinator = Coordinator(plan, labels, own, rows)
         super().__init__(plan, coordinator, InProcess(self.parties, at_once=plan.problem.low_memory), LoopState())
         if isinstance(self.shared, WindowView):
             self.shared.watch(self.coordinator.side.window)
@@ -182,6 +187,7 @@ class Run(Star):
             traffic=traffic(state.trace),
             outlook=self._outlook(),
             boosting=getattr(self.coordinator.side, "history", None),
+            tried=getattr(self.coordinator.side, "tried", None),
         )
 
     def _outlook(self) -> tuple[str, ...]:
@@ -198,7 +204,7 @@ class Run(Star):
         """Every party's part, in the order of the plan, and what is added to their scores."""
         side, private = self.coordinator.side, self.plan.private
         if self.holder is None:
-            parts = tuple(PartyModel(p.name, p.columns, p.coef, p.offset, p.clip) for p in self.parties)
+            parts = tuple(PartyModel(p.name, p.columns, p.model_coef, p.offset, p.clip) for p in self.parties)
         else:
             made, scale = side.parts(), float(getattr(side, "part_scale", 1.0))
             own = {p.name: p.model(scale) for p in self.parties if p.makes_part}

@@ -15,6 +15,7 @@ from tacit.blocks.dense import Block
 from tacit.errors import InputError
 from tacit.problem.losses.base import Loss
 from tacit.problem.losses.rows import bare_labels, offset_range
+from tacit.problem.losses.softmax import Softmax
 from tacit.problem.regularizers import Regularizer
 from tacit.types import Arrays, Vector
 
@@ -177,6 +178,8 @@ class Solver:
         party with the labels itself; False where it takes their sum.
     singles : tuple of str
         Names of arrays whose numbers its sides have rounded to single precision: these travel as float32.
+    several_scores : bool
+        Whether it takes losses with several scores for each row; vectors then have as many numbers for each.
     """
 
     name: str
@@ -189,6 +192,7 @@ class Solver:
     on_cluster: bool = True
     reads_each_answer: bool = False
     singles: tuple[str, ...] = ()
+    several_scores: bool = False
     noisy: ClassVar[bool] = False  # what its sides send is computed from the rows as they are
 
     def make_shared(self, problem: Problem) -> Any:
@@ -294,14 +298,19 @@ class GatheringSide(Protocol):
 WIDEST_SCORE = 40.0  # of a classifier: beyond it the loss of a right answer is rounding
 
 
-def best_constant(problem: Problem, labels: Vector) -> float:
+def best_constant(problem: Problem, labels: Vector) -> Any:
     """Minimiser of the loss over one constant prediction; 0 without an intercept or where the loss is not convex.
+
+    Of a loss with several scores it is an array.
 
     Raises
     ------
     InputError
         Where the loss falls for ever in a constant that these labels do not hold back: no intercept is best.
     """
+    if isinstance(problem.loss, Softmax):
+        best = problem.loss.best_constant(labels, problem.row_weights, WIDEST_SCORE)
+        return best if problem.fit_intercept else 0.0 * best
     if not problem.fit_intercept or not problem.loss.convex:
         return 0.0
     _check_held_back(problem, labels)
@@ -318,19 +327,24 @@ def best_constant(problem: Problem, labels: Vector) -> float:
     return min((low, float(found.x), high, min(max(0.0, low), high)), key=loss)
 
 
-def constant_loss(problem: Problem, labels: Vector, constant: float) -> float:
+def constant_scores(problem: Problem, labels: Vector, constant: Any) -> Vector:
+    """The scores of all rows where each has that prediction."""
+    return np.tile(np.atleast_1d(constant), labels.size)
+
+
+def constant_loss(problem: Problem, labels: Vector, constant: Any) -> float:
     """Mean loss of that prediction."""
-    return problem.loss.total(np.full(labels.size, constant), labels, problem.row_weights) / problem.total
+    return problem.loss.total(constant_scores(problem, labels, constant), labels, problem.row_weights) / problem.total
 
 
-def negligible_objective(problem: Problem, labels: Vector, constant: float) -> float:
+def negligible_objective(problem: Problem, labels: Vector, constant: Any) -> float:
     """Below this an objective counts as zero: a thousandth of that of the best constant, or rounding of the labels.
 
     A loss without a lower bound passes through zero by chance, so that nothing is relative to its value there: its
     unit is the loss of the prediction 0.
     """
     if problem.loss.least_slope > 0:
-        return constant_loss(problem, labels, 0.0)
+        return constant_loss(problem, labels, 0.0 * constant)
     rounding = 1e-10 * float(np.abs(bare_labels(labels)).max(initial=0.0))
     at_best = constant_loss(problem, labels, constant)
     return max(1e-3 * at_best, constant_loss(problem, labels, constant + rounding) - at_best, 1e-300)

@@ -356,6 +356,8 @@ class FeatureSplit:
         Size of all columns in memory.
     row_weights : array, optional
         Weight of each row; all are 1 where it is not given.
+    held : int
+        Rows that all of them hold besides, and that are kept out of training.
     """
 
     parties: tuple[str, ...]
@@ -364,6 +366,7 @@ class FeatureSplit:
     holder: str = ""
     input_bytes: int = 0
     row_weights: Vector | None = field(default=None, compare=False)
+    held: int = 0
     split: ClassVar[str] = "features"
 
     def __post_init__(self) -> None:

@@ -241,7 +241,7 @@ class TappedSide:
         return self._side.coef
 
     @property
-    def intercept(self) -> float:
+    def intercept(self) -> Any:
         """The intercept of the node whose side this is."""
         return self._side.intercept
 

@@ -383,7 +383,7 @@ def job_world(job: Job) -> World:
     if PLAYED_SPLITS[job.split].same_rows:
         rows = dict.fromkeys(rows, min(rows.values()))
     encode = replace(job.encode, pairs=FEWEST_PAIRS if job.encode.pairs is None else job.encode.pairs)
-    small = replace(job, parties=tuple(parties), holdout=0.0, memory=None, rounds=_rounds(job), encode=encode)
+    small = replace(job.without_holdout(), parties=tuple(parties), memory=None, rounds=_rounds(job), encode=encode)
     return make_world(small, columns, suffixes, rows)
 
 

@@ -30,6 +30,7 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
 from tacit.alignment.aligner import Aligner
 from tacit.audit.replay import Cost
+from tacit.data.holdout import CommonKey
 from tacit.privacy.aggregation import MaskingParty
 from tacit.privacy.randomness import NoiseSource
 from tacit.privacy.releases import Allowed, AllowedNormNoise, AllowedResponse, Planned, Releaser
@@ -49,7 +50,7 @@ def fixed_coins(seed: int) -> Iterator[None]:
         return hashlib.sha256(f"{seed}/{what}/{made[what]}".encode()).digest()
 
     with ExitStack() as stack:
-        for change in (_noise(secret), _masks(secret), _matching(secret)):
+        for change in (_noise(secret), _masks(secret), _matching(secret), _holdout(secret)):
             for one in change:
                 stack.enter_context(one)
         yield
@@ -73,6 +74,10 @@ def _masks(secret: Any) -> list[Any]:
         make(self, name, run, private_key or X25519PrivateKey.from_private_bytes(secret("masks", name, run)))
 
     return [patch.object(MaskingParty, "__init__", init)]
+
+
+def _holdout(secret: Any) -> list[Any]:
+    return [patch.object(CommonKey, "draw", lambda owner: secret("holdout", owner).hex())]
 
 
 def _matching(secret: Any) -> list[Any]:

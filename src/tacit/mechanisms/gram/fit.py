@@ -21,6 +21,8 @@ computed from such sums and from what the label holder knows; it is an estimate,
 | b | scores of the label holder, moved by the side columns |
 | z | a party's damped score |
 | q | probability with which a label was flipped |
+
+How good is it on rows that were held out? A noisy histogram and two noisy sums of them say so (evaluation.md).
 """
 
 from __future__ import annotations
@@ -32,7 +34,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from tacit.blocks.dense import Block, ClippedRows, RowClip, eigen, without_noise
-from tacit.mechanisms.base import ESTIMATED, MEASURES, UNMEASURED
+from tacit.errors import RunError
+from tacit.mechanisms.base import ESTIMATED, MEASURES, UNMEASURED, Inbox
 from tacit.mechanisms.gram.settings import (
     CONSTANT,
     LEAST_SPREAD,
@@ -40,13 +43,14 @@ from tacit.mechanisms.gram.settings import (
     NOISE_FACTOR,
     PRIOR,
     RADIUS,
+    EvaluationSettings,
     FitSettings,
     FitTarget,
     GramSettings,
 )
 from tacit.solvers.base import Release
 from tacit.topologies import FeatureSplit
-from tacit.types import SCORE_CLIP, Vector
+from tacit.types import SCORE_CLIP, Arrays, Vector
 
 # --- The private fit of one party: a noisy mean, a noisy Gram matrix and a few noisy gradients, and nothing else
 
@@ -391,3 +395,70 @@ def unmeasured(settings: GramSettings, layout: FeatureSplit) -> str:
 def listed(names: Sequence[str]) -> str:
     """Names as in a sentence: a, b and c."""
     return ", ".join(names[:-1]) + (" and " if len(names) > 1 else "") + names[-1]
+
+
+# --- How good the joint model is on rows that were held out: a planned release of these rows alone (evaluation.md)
+
+
+HISTOGRAM, DIFFERENCE = "histogram", "difference"
+BASE, ALONE, LABELS, CUTS = "base", "alone", "labels", "cuts"  # what the label holder sends of rows held out
+SQUARE = math.sqrt(2)  # weight of the sum of squares: with it, that sum is free beside the sum (evaluation.md, lemma 2)
+
+
+def held_question(base: Vector, alone: Vector, labels: Vector, bins: int) -> Arrays:
+    """What the label holder sends: of each row its part of the score, its score alone and the label; and public cuts.
+
+    The cuts are quantiles of its own part, the one nearest to 0 moved there: where a class begins.
+    """
+    cuts = np.quantile(base, np.arange(1, bins) / bins)
+    cuts[np.argmin(np.abs(cuts))] = 0.0
+    return {BASE: base, ALONE: alone, LABELS: labels, CUTS: np.sort(cuts)}
+
+
+def held_answer(scores: Vector, inbox: Inbox, settings: EvaluationSettings, release: Release) -> Arrays:
+    """What a protected party says of rows that were held out, `scores` being its own part of their scores."""
+    rows, bins = scores.size, settings.bins
+    base, alone = inbox.numbers(BASE, rows), inbox.numbers(ALONE, rows)
+    labels, cuts = inbox.choices(LABELS, rows, (-1.0, 1.0)), np.sort(inbox.numbers(CUTS, bins - 1))
+    joint = base + scores
+    after, before = np.logaddexp(0, -labels * joint), np.logaddexp(0, -labels * alone)
+    change = np.clip(after - before, -settings.clip, settings.clip) / settings.clip
+    place = 2 * np.searchsorted(cuts, joint, side="right") + (labels > 0)
+    counts = np.bincount(place, minlength=2 * bins).astype(np.float64)
+    sums = [float(change.sum()), SQUARE * float((change**2).sum())]
+    return {
+        DIFFERENCE: release.add(DIFFERENCE, sums),
+        HISTOGRAM: release.add(HISTOGRAM, counts),
+    }
+
+
+@dataclass(frozen=True, eq=False)
+class HeldOutRelease:
+    """What was released of rows held out, with what the label holder knows of them.
+
+    Attributes
+    ----------
+    sums : array
+        Of the clipped differences of losses in units of the clip, and sqrt(2) times that of their squares.
+    counts : array of shape (bins, 2)
+        Rows by joint score and label (negative, positive), with noise.
+    cuts, alone, labels : array
+        Between the bins; and of each row the label holder's score alone, and its label.
+    settings : EvaluationSettings
+    """
+
+    sums: Vector
+    counts: Vector
+    cuts: Vector
+    alone: Vector
+    labels: Vector
+    settings: EvaluationSettings
+
+    @classmethod
+    def of(cls, answer: Arrays, asked: Arrays, settings: EvaluationSettings, party: str) -> HeldOutRelease:
+        """What a party answered to a question; refused where it is none."""
+        wanted = {DIFFERENCE: (2,), HISTOGRAM: (2 * settings.bins,)}
+        if {name: np.shape(array) for name, array in answer.items()} != wanted:
+            raise RunError(f"party {party!r} sent something else than what was asked of the rows held out")
+        counts = answer[HISTOGRAM].reshape(settings.bins, 2)
+        return cls(answer[DIFFERENCE], counts, asked[CUTS], asked[ALONE], asked[LABELS], settings)

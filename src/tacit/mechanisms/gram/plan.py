@@ -22,12 +22,23 @@ from tacit.mechanisms.base import (
     MechanismRequest,
     PrivatePlan,
 )
-from tacit.mechanisms.gram.fit import GRADIENT, LOSS_CHANGE, MEAN, TRACE, listed, loss_change_clip, outlook
+from tacit.mechanisms.gram.fit import (
+    DIFFERENCE,
+    GRADIENT,
+    HISTOGRAM,
+    LOSS_CHANGE,
+    MEAN,
+    TRACE,
+    listed,
+    loss_change_clip,
+    outlook,
+)
 from tacit.mechanisms.gram.fit import GRAM as GRAM_MATRIX
 from tacit.mechanisms.gram.settings import (
     ABSOLUTE_CLIP,
     LOSS_CHANGE_SHARE,
     RESIDUAL_CLIP,
+    EvaluationSettings,
     FitSettings,
     GramSettings,
     Response,
@@ -43,7 +54,7 @@ from tacit.mechanisms.gram.sides import BITS, GRAM_SHARING, SYMBOLS
 from tacit.privacy import accountant
 from tacit.privacy.calibration import Budget, budget_mu, calibrate, split_mu
 from tacit.privacy.certificate import NO_ROWS, OTHER_RUNS, Certificate, at_several_parties, row_and_label
-from tacit.privacy.claim import Claim, Target
+from tacit.privacy.claim import HELD_OUT, Claim, Target
 from tacit.privacy.events import BucketedResponse, Event, GaussianRelease, RandomizedResponse
 from tacit.privacy.labels import label_noise
 from tacit.privacy.randomness import GRID_BITS
@@ -63,6 +74,8 @@ LEAST_SHARE, SYMBOL_ROWS = 0.7, 100.0  # of epsilon for the one symbol of a labe
 USUAL_ROWS = 10_000  # taken where the number of rows is not known yet, and nothing but the code of curves follows
 HOLDER_STEPS, HOLDER_FEW_STEPS = (40, 4.0), (20, 3.0)  # few where the symbol's epsilon is below MANY_LEVELS
 MOST_SYMBOL = 500.0  # epsilon of a symbol: beyond it nothing is randomized any more
+BINS = 20  # of the joint score, for rows held out
+EVALUATION_SHARES = {DIFFERENCE: 0.5, HISTOGRAM: 0.5}  # of mu^2
 MANY_LEVELS = 2.0  # epsilon of a symbol from which four levels of the score are worth sending
 
 
@@ -83,6 +96,7 @@ class Gram(Mechanism[FeatureSplit]):
     split = FeatureSplit.split
     summary = "each protected party fits once, with noise on sums over all its rows"
     can_leave_out_holder = True
+    can_evaluate = True
     noise_remarks = (
         "these are standard deviations of the noise on sums over all rows, each row divided by row_norm, so that its "
         "norm is at most 1",
@@ -90,7 +104,7 @@ class Gram(Mechanism[FeatureSplit]):
 
     def plan(self, request: MechanismRequest, layout: FeatureSplit) -> PrivatePlan:
         """Plan the mechanism; refuse what no theorem covers."""
-        return _plan(self, request.privacy, request.problem, layout)
+        return _plan(self, request, layout)
 
     def is_default(self, privacy: Privacy, *, given_labels: bool) -> bool:
         """It is what a request for the rows of a feature split gets."""
@@ -123,8 +137,11 @@ class Gram(Mechanism[FeatureSplit]):
         return replace(planned, outlook=(*planned.outlook, remark))
 
 
-def _plan(mechanism: Gram, privacy: Privacy, problem: Problem, layout: FeatureSplit) -> PrivatePlan:
+def _plan(mechanism: Gram, request: MechanismRequest, layout: FeatureSplit) -> PrivatePlan:
+    privacy, problem = request.privacy, request.problem
     _refuse(privacy, problem, layout)
+    if request.evaluated:
+        _refuse_evaluation(privacy, problem, layout)
     everyone = privacy.protect == "everyone"
     response = _response(privacy, layout.rows) if everyone else None
     budget = _Budget(privacy, len(layout.others), response)
@@ -143,6 +160,7 @@ def _plan(mechanism: Gram, privacy: Privacy, problem: Problem, layout: FeatureSp
         holder_fit=holder_fit,
         response=response,
         refit=Response(_bit_epsilon(privacy, len(layout.others)), 1, 1.0) if privacy.refit else None,
+        evaluation=_evaluation(layout, budget.others) if request.evaluated else None,
     )
     events = {name: _fit_events(privacy, settings, name, budget.others) for name in layout.others}
     holder_events = _holder_events(privacy, settings, budget.holder, layout)
@@ -152,9 +170,11 @@ def _plan(mechanism: Gram, privacy: Privacy, problem: Problem, layout: FeatureSp
         solver=GRAM_SHARING,
         settings=settings,
         releases=_releases(settings),
-        certificate=certificate(privacy, settings, layout, events, holder_events),
+        certificate=certificate(
+            privacy, settings, layout, events, holder_events, _held_events(privacy, settings, layout, budget.others)
+        ),
         holder=layout.holder,
-        rounds=2 if privacy.refit or settings.releases_loss_change else 1,
+        rounds=3 if request.evaluated else 2 if privacy.refit or settings.releases_loss_change else 1,
         noise=_noise(settings),
         outlook=outlook(settings, layout),
         traffic=payload(settings, layout),
@@ -212,6 +232,29 @@ def _refuse(privacy: Privacy, problem: Problem, layout: FeatureSplit) -> None:
             raise InputError(
                 f"mechanism='gram' does not fit row_norm={privacy.norm_of(party):g} of party {party!r}: scale its "
                 f"columns so that a norm between {1 / LARGEST_NORM:g} and {LARGEST_NORM:g} fits"
+            )
+
+
+def _refuse_evaluation(privacy: Privacy, problem: Problem, layout: FeatureSplit) -> None:
+    """Refuse a release about rows held out that no theorem covers."""
+    reasons = (
+        (
+            len(layout.others) > 1,
+            "several protected parties: the joint score of a row is a sum of theirs, which nobody may see",
+        ),
+        (
+            privacy.protect == "everyone",
+            "protect='everyone': neither the label holder's score of a row nor its label may leave it",
+        ),
+        (privacy.label_epsilon is not None, "label_epsilon: the labels of rows held out would be sent as they are"),
+        (privacy.refit, "refit=True"),
+        (problem.loss.name != "logistic", f"loss={problem.loss.name!r}: it is proven for loss='logistic'"),
+    )
+    for refused, reason in reasons:
+        if refused:
+            raise InputError(
+                f"a private evaluation of rows held out does not fit {reason}; leave holdout out, or in one process "
+                "write evaluation = 'exact', whose figures are for the label holder alone"
             )
 
 
@@ -354,6 +397,16 @@ def _calibrated(
     )
 
 
+def _evaluation(layout: FeatureSplit, mu: float) -> EvaluationSettings:
+    """The release about rows held out: it may spend what the fit spends of other rows (evaluation.md)."""
+    (party,) = layout.others
+    parts = split_mu(mu, EVALUATION_SHARES)
+    first = _without_rounding(parts[DIFFERENCE], 2, max(1, layout.held), party)
+    second = _without_rounding(parts[HISTOGRAM], 2 * BINS, max(1, layout.held), party)
+    clip = loss_change_clip(max(1, layout.held), first, 0.0)
+    return EvaluationSettings(BINS, clip, histogram_sd=math.sqrt(2) / second, difference_sd=2 / first)
+
+
 def _releases_loss_change(privacy: Privacy, target: str) -> bool:
     """Whether the change of the loss is released: for two classes and probabilities, where labels are at hand."""
     return target in ("half", "logistic") and not privacy.refit
@@ -411,6 +464,25 @@ def _fit_events(privacy: Privacy, settings: GramSettings, party: str, mu: float)
     )
 
 
+def _held_events(
+    privacy: Privacy, settings: GramSettings, layout: FeatureSplit, mu: float
+) -> dict[str, tuple[Event, ...]]:
+    """What a protected party gives out about one of its rows that was held out, in units of the noise."""
+    if settings.evaluation is None:
+        return {}
+    (party,), parts = layout.others, split_mu(mu, EVALUATION_SHARES)
+    said = {
+        DIFFERENCE: "of rows held out: two sums of clipped differences of losses, in units of their noise",
+        HISTOGRAM: "of rows held out: a histogram of joint scores and labels, in units of its noise",
+    }
+    return {
+        party: tuple(
+            GaussianRelease(parts[name], 1.0, released=words, party=party, neighbours=privacy.neighbours)
+            for name, words in said.items()
+        )
+    }
+
+
 def _holder_events(privacy: Privacy, settings: GramSettings, mu: float, layout: FeatureSplit) -> tuple[Event, ...]:
     """What the label holder gives out about one of its rows or labels."""
     if settings.response is not None:
@@ -435,6 +507,10 @@ def _releases(settings: GramSettings) -> dict[str, tuple[Planned, ...]]:
     if settings.refit is not None:
         bit = AllowedResponse(BITS, settings.refit.epsilon)
         planned = {name: (*releases, bit) for name, releases in planned.items()}
+    if settings.evaluation is not None:
+        tried = settings.evaluation
+        held = (Allowed(DIFFERENCE, tried.difference_sd), Allowed(HISTOGRAM, tried.histogram_sd))
+        planned = {name: (*releases, *held) for name, releases in planned.items()}
     own: tuple[Planned, ...] = ()
     if settings.holder_fit is not None and settings.response is not None:
         symbol = AllowedResponse(SYMBOLS, settings.response.epsilon, settings.response.symbols)
@@ -462,6 +538,9 @@ def _noise(settings: GramSettings) -> dict[str, float]:
         for release in _of_fit(fit):
             assert isinstance(release, Allowed)
             found[f"{name}: {release.name}"] = release.sd
+        if settings.evaluation is not None:
+            found[f"{name}: {DIFFERENCE}"] = settings.evaluation.difference_sd
+            found[f"{name}: {HISTOGRAM}"] = settings.evaluation.histogram_sd
     return found
 
 
@@ -470,6 +549,7 @@ def _noise(settings: GramSettings) -> dict[str, float]:
 
 THEOREM = "private sharing in Gram space (docs/proofs/gram.md, theorem 5)"
 BOTH = "private fit, then a randomized symbol for each row (docs/proofs/gram.md, theorems 5 and 6)"
+HELD_THEOREM = "a release of rows held out alone (docs/proofs/evaluation.md, theorem 1)"
 LABEL_THEOREM = "randomized response (docs/proofs/labels.md, theorem 1)"
 
 
@@ -479,6 +559,7 @@ def certificate(
     layout: FeatureSplit,
     events: Mapping[str, tuple[Event, ...]],
     holder_events: tuple[Event, ...],
+    held_events: Mapping[str, tuple[Event, ...]],
 ) -> Certificate:
     """What the planned run proves."""
     everyone, labels = settings.response is not None, settings.label_epsilon is not None
@@ -493,6 +574,10 @@ def certificate(
         claims.append(Claim("label", layout.holder, "replace-one", holder_from, holder_events, LABEL_THEOREM))
     if privacy.unit == "person":
         claims.append(_person(privacy, layout, events, holder_events, holder_from if everyone or labels else anyone))
+    for name, own in held_events.items():
+        claims.append(Claim("record", name, privacy.neighbours, anyone, own, HELD_THEOREM, HELD_OUT))
+        if privacy.unit == "person":
+            claims.append(Claim("person", "", privacy.neighbours, anyone + NO_ROWS, own, HELD_THEOREM, HELD_OUT))
     return Certificate(
         unit=privacy.unit,
         adversary=_weakest(claims, privacy.unit, anyone),
@@ -526,6 +611,11 @@ def _person(
 def _covers(privacy: Privacy, settings: GramSettings, layout: FeatureSplit) -> tuple[str, ...]:
     bit = "" if settings.refit is None else ", and one randomized bit for each row"
     rows = [f"the rows of {listed(layout.others)}: what each gives out is the outcome of one private fit{bit}"]
+    if settings.evaluation is not None:
+        rows.append(
+            f"the rows of {listed(layout.others)} that were held out: two noisy sums and a noisy histogram of "
+            "them are given out, and figures computed from these may be shared"
+        )
     if settings.response is not None:
         rows.append(f"the rows and labels of {layout.holder}: a private fit, and one randomized symbol for each row")
     elif settings.label_epsilon is not None:
@@ -551,6 +641,11 @@ def _does_not_cover(
         )
         if settings.label_epsilon is None:
             missing.append("the labels: they are sent to the other parties as they are")
+    if settings.evaluation is not None:
+        missing.append(
+            f"the rows and labels of {layout.holder} that were held out: their labels and two scores of each are sent "
+            "to the other party as they are, and figures on rows held out are exact functions of these labels"
+        )
     if settings.holder_is_exact:
         missing.append(
             f"predictions seen by anyone but {layout.holder}: they use its own exact fit to its rows and true labels"
@@ -586,6 +681,10 @@ def _per_party(settings: GramSettings, layout: FeatureSplit) -> dict[str, str]:
     else:
         labels = "randomized labels" if settings.label_epsilon is not None else "labels"
         found[layout.holder] = f"one score for each of {layout.rows} rows, without noise, and the {labels}"
+    if settings.evaluation is not None:
+        found[layout.holder] += f"; then two scores and the label of each of {layout.held} rows held out"
+        for name in layout.others:
+            found[name] += f"; and of {layout.held} rows held out two sums and a histogram, with noise"
     return found
 
 

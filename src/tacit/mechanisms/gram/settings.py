@@ -103,6 +103,26 @@ class Response:
 
 
 @dataclass(frozen=True)
+class EvaluationSettings:
+    """How a protected party says how good the joint model is on rows that were held out.
+
+    Attributes
+    ----------
+    bins : int
+        Of the joint score, for each of the two labels.
+    clip : float
+        Of a row's difference of losses between the joint model and the label holder alone.
+    histogram_sd, difference_sd : float
+        Noise of each count, and of the sums of the clipped differences and of their squares, in units of the clip.
+    """
+
+    bins: int
+    clip: float
+    histogram_sd: float
+    difference_sd: float
+
+
+@dataclass(frozen=True)
 class GramSettings:
     """A whole run: the fit of each party, and what the label holder does.
 
@@ -130,6 +150,8 @@ class GramSettings:
         Weight of the l2 penalty in the objective.
     seen_loss : Loss
         The loss of the label holder's own fit: for randomized labels their unbiased one.
+    evaluation : EvaluationSettings or None
+        The release about rows that were held out; None where there is none.
     """
 
     holder: str
@@ -143,6 +165,7 @@ class GramSettings:
     holder_fit: FitSettings | None = None
     response: Response | None = None
     refit: Response | None = None
+    evaluation: EvaluationSettings | None = None
 
     @property
     def flip(self) -> float:
@@ -418,6 +441,9 @@ def _of_party(settings: GramSettings, layout: FeatureSplit, name: str) -> tuple[
         up += layout.rows
     elif settings.releases_loss_change:
         down, up = down + side, up + 1
+    if settings.evaluation is not None:
+        bins = settings.evaluation.bins
+        down, up = down + 3 * layout.held + bins - 1, up + 2 * bins + 2
     return NUMBER * down, NUMBER * up
 
 

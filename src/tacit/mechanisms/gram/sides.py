@@ -15,12 +15,18 @@ from tacit.columns.raw import OwnColumns, RawTable
 from tacit.errors import RunError, TacitError
 from tacit.mechanisms.base import LABELS, LARGEST, Inbox
 from tacit.mechanisms.gram.fit import (
+    BASE,
+    DIFFERENCE,
+    HISTOGRAM,
     LEAST_WEIGHT,
     LOSS_CHANGE,
     Gain,
+    HeldOutRelease,
     PartyChange,
     PrivateFit,
     estimate,
+    held_answer,
+    held_question,
     is_short,
     large_norm,
     private_fit,
@@ -72,6 +78,11 @@ class GramParty:
         self.fit_settings: FitSettings = settings.fits[release.owner]
         self.fit: PrivateFit | None = None
         self.inbox: Arrays = {}
+        self.held: Block | None = None  # rows that are not trained on, where they are evaluated by a planned release
+
+    def hold_out(self, block: Block) -> None:
+        """Take the rows that are not trained on, for the release about them."""
+        self.held = block
 
     @property
     def coef(self) -> Vector:
@@ -119,7 +130,10 @@ class GramParty:
         return 1.0 / (1 - 2 * self.settings.flip) ** 2  # exactly so at the best weights
 
     def _second(self, fit: PrivateFit, inbox: Arrays) -> Arrays:
-        """What follows the fit: bits for a refit, or how the fit changes the loss."""
+        """What follows the fit: bits for a refit, or how the fit changes the loss; at last, rows held out."""
+        if BASE in inbox and self.settings.evaluation is not None and self.held is not None:
+            scores = self.settings.damping * fit.clip.apply(self.held).predict(fit.coef)
+            return held_answer(scores, Inbox(inbox, self.release.owner), self.settings.evaluation, self.release)
         if self.settings.refit is not None:
             return {BITS: self._bits(fit, self.settings.refit)}
         kept = Inbox(self.inbox, self.release.owner)
@@ -310,11 +324,20 @@ class GramHolder:
         self.scale = 1.0
         self.refitted = False
         self.gain: Gain | None = None
+        self.exchanges = 0  # whose answers came in
+        self.held: tuple[Any, Vector] | None = None  # rows that are not trained on, as trees or as a fit takes them
+        self.tried: HeldOutRelease | None = None
+
+    def hold_out(self, block: Any, labels: Vector) -> None:
+        """Take the rows that are not trained on, for the question about them."""
+        self.held = (block, labels)
 
     # --- what goes out ---------------------------------------------------------------------------------
 
     def broadcast(self) -> Arrays:
         """Offset and labels, or one symbol for each row; then, for a refit, a request for bits."""
+        if self.settings.evaluation is not None and self.exchanges == 2:
+            return self._held_question(self.settings.evaluation.bins)
         if self.fits:
             return {} if self.settings.refit is not None else {"side": self._side()}
         if not self.sent:
@@ -328,6 +351,20 @@ class GramHolder:
         if self.settings.target == "residual":
             self.scale = max(math.sqrt(float(np.mean(np.square(seen - offset)))), 1e-300)
         return {"offset": offset / self.scale, "labels": seen / self.scale}
+
+    def _held_question(self, bins: int) -> Arrays:
+        """The own part of the joint score, the score alone and the label of each row that was held out."""
+        assert self.held is not None
+        assert isinstance(self.own_fit, OwnFit | OwnTrees)
+        block, labels = self.held
+        trees = isinstance(self.own_fit, OwnTrees)
+        if isinstance(block, OwnColumns):
+            block = block.raw if trees else make_block(block.coded)
+        alone = self.own_fit.predict(block)
+        bend = float(self.parts()[self.settings.holder].get("bend", 0.0))
+        base = alone + bend * np.clip(alone, -SCORE_CLIP, SCORE_CLIP) + self.intercept
+        base, alone = (np.clip(np.nan_to_num(scores), -LARGEST, LARGEST) for scores in (base, alone))
+        return held_question(base, alone, labels, bins)
 
     def _best_own(self, seen: Vector) -> tuple[OwnFit | OwnTrees, Vector]:
         """The own fit and its scores; trees where these do clearly better out of fold, on the labels that are sent."""
@@ -400,7 +437,13 @@ class GramHolder:
     # --- what comes in ---------------------------------------------------------------------------------
 
     def gather(self, answers: Mapping[str, Arrays]) -> Progress:
-        """Keep the private fits; refit where that was asked."""
+        """Keep the private fits; refit where that was asked; at last, what is said of rows held out."""
+        self.exchanges += 1
+        if self.exchanges == 3 and self.settings.evaluation is not None:
+            ((name, answer),) = answers.items()
+            asked = self._held_question(self.settings.evaluation.bins)
+            self.tried = HeldOutRelease.of(answer, asked, self.settings.evaluation, name)
+            return private_progress(done=True)
         if not self.fits:
             for name, arrays in answers.items():
                 self.fits[name] = self._taken(name, arrays)
@@ -409,7 +452,7 @@ class GramHolder:
             self._refit({name: arrays[BITS] for name, arrays in answers.items()})
         else:
             self.gain = self._gain({name: float(arrays[LOSS_CHANGE][0]) for name, arrays in answers.items()})
-        return private_progress(done=True)
+        return private_progress(done=self.settings.evaluation is None)
 
     def _side(self) -> Vector:
         return np.asarray(sum(fit.side for fit in self.fits.values()))
@@ -568,6 +611,10 @@ class GramHolder:
             state["own"] = np.append(self.own_fit.coef, self.own_fit.intercept)
         gain = (math.nan,) * 3 if self.gain is None else (self.gain.alone, self.gain.change, self.gain.sd)
         state["numbers"] = np.array([self.scale, float(self.refitted), *gain])
+        if self.settings.evaluation is not None:
+            state["exchanges"] = np.array([float(self.exchanges)])
+        if self.tried is not None:
+            state |= {f"tried.{DIFFERENCE}": self.tried.sums, f"tried.{HISTOGRAM}": self.tried.counts.ravel()}
         return state
 
     def restore(self, state: Arrays) -> None:
@@ -587,6 +634,11 @@ class GramHolder:
         self.scale, self.refitted = float(state["numbers"][0]), bool(state["numbers"][1])
         alone, change, sd = (float(value) for value in state["numbers"][2:])
         self.gain = None if math.isnan(alone) else Gain(alone, change, sd)
+        if self.settings.evaluation is not None:
+            self.exchanges, answer = int(state["exchanges"][0]), _under("tried.", state)
+            if answer:
+                asked = self._held_question(self.settings.evaluation.bins)
+                self.tried = HeldOutRelease.of(answer, asked, self.settings.evaluation, next(iter(self.settings.fits)))
 
 
 def _sparse_clip(clip: RowClip) -> RowClip:

@@ -7,6 +7,7 @@ from tacit.problem.losses.logistic import Logistic
 from tacit.problem.losses.modified import Modified, modified
 from tacit.problem.losses.residual import Absolute, Huber, Quantile, Squared
 from tacit.problem.losses.sigmoid import Sigmoid
+from tacit.problem.losses.softmax import Softmax, of_classes
 
 __all__ = [
     "Absolute",
@@ -20,10 +21,12 @@ __all__ = [
     "Poisson",
     "Quantile",
     "Sigmoid",
+    "Softmax",
     "Squared",
     "SquaredHinge",
     "Task",
     "Tweedie",
     "modified",
+    "of_classes",
     "unbounded_reason",
 ]

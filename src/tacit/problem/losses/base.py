@@ -20,6 +20,7 @@ from tacit.types import Vector
 # --- What a loss must know about itself
 
 
+LEAST_EPSILON = 1e-3  # of randomized labels: below it they are coins, and their unbiased loss 1000 times as steep
 Task = Literal["classification", "regression", "counts"]
 
 
@@ -27,7 +28,8 @@ class Loss(ABC):
     """A loss of one prediction against one label, applied elementwise.
 
     Labels `y` are -1 or +1 for classification, real for regression, non-negative for counts.
-    Every method is elementwise, never warns and never returns NaN for finite input.
+    Every method is elementwise, never warns and never returns NaN for finite input. Where `outputs` is more than 1, a
+    prediction has so many scores, and methods are applied row by row (`Softmax`).
 
     Attributes
     ----------
@@ -51,6 +53,8 @@ class Loss(ABC):
         True where the best score is the logarithm of the odds of +1, so that its sigmoid is a probability.
     parameters : tuple of str
         Names of the numbers that the loss is made with; it has attributes of these names.
+    outputs : int
+        Scores of a prediction: 1, or one for each of more than two classes.
     """
 
     name: str
@@ -63,6 +67,7 @@ class Loss(ABC):
     least_slope: float = 0.0
     log_odds: bool = False
     parameters: tuple[str, ...] = ()
+    outputs: int = 1
 
     def slope_range(self, y: Vector) -> tuple[Any, Any]:
         """True bounds on grad from below and above: two numbers, or one of each for every row."""

@@ -26,15 +26,15 @@ import numbers
 import numpy as np
 
 from tacit.errors import InputError
-from tacit.problem.losses.base import SLACK, Loss
+from tacit.problem.losses.base import LEAST_EPSILON, SLACK, Loss
 from tacit.problem.losses.logistic import Logistic
 from tacit.problem.losses.sigmoid import Sigmoid
+from tacit.problem.losses.softmax import Softmax
 from tacit.types import Vector
 
 # --- The unbiased loss of labels that went through randomized response
 
 
-LEAST_EPSILON = 1e-3  # below it c is above 1000 and the labels are coins
 _MIRRORS: dict[type[Loss], tuple[float, float, float]] = {Logistic: (1.0, 1.0, 0.0), Sigmoid: (-1.0, 0.0, 1.0)}
 
 
@@ -124,27 +124,28 @@ class Modified(Loss):
         return None if recovered is None else (recovered[0], np.asarray(self.scale * recovered[1]))
 
 
-def modified(loss: Loss, epsilon: float) -> Modified:
+def modified(loss: Loss, epsilon: float) -> Loss:
     """The loss to train with on labels that were randomized with this epsilon.
 
     Parameters
     ----------
     loss : Loss
-        The loss wanted of the true labels: logistic, or sigmoid (whose modified loss is a multiple of it and as little
-        convex as itself).
+        The loss wanted of the true labels: logistic, softmax, or sigmoid (whose modified loss is a multiple of it and
+        as little convex as itself).
     epsilon : float
         Label epsilon, at least 0.001.
 
     Returns
     -------
-    Modified
+    Modified, or Softmax of randomized labels
 
     Raises
     ------
     InputError
         Where the modified loss would not be one that can be minimised; the message says why.
     """
-    return Modified(loss, epsilon)
+    plain = isinstance(loss, Softmax) and loss.epsilon is None
+    return Softmax(loss.outputs, epsilon) if plain else Modified(loss, epsilon)
 
 
 def _refusal(loss: Loss, epsilon: object) -> str:
@@ -154,7 +155,7 @@ def _refusal(loss: Loss, epsilon: object) -> str:
         return f"label epsilon={epsilon!r} is not allowed: it must be finite and at least {LEAST_EPSILON:g}"
     if type(loss) in _MIRRORS:
         return ""
-    if isinstance(loss, Modified):
+    if isinstance(loss, Modified | Softmax):
         return f"loss={loss.name!r} is modified already: labels are randomized once; give the loss of the true labels"
     if loss.task != "classification":
         return f"loss={loss.name!r} is not for randomized labels: they are -1 or +1; leave label_epsilon out"

@@ -47,6 +47,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from typing import Any
 
 import numpy as np
 from scipy import linalg
@@ -67,6 +68,7 @@ from tacit.solvers.consensus.base import (
     Place,
     Sent,
     TreeSum,
+    split_classes,
     split_model,
 )
 from tacit.solvers.consensus.local import LocalProblem
@@ -313,12 +315,16 @@ class AdmmNode:
     @property
     def coef(self) -> Vector:
         """The node's coefficients."""
-        return split_model(self.model, self.place.columns)[0]
+        return self._split()[0]
 
     @property
-    def intercept(self) -> float:
-        """The node's intercept."""
-        return split_model(self.model, self.place.columns)[1]
+    def intercept(self) -> Any:
+        """The node's intercept; of several classes one for each."""
+        return self._split()[1]
+
+    def _split(self) -> tuple[Vector, Any]:
+        columns, outputs = self.place.columns, self.problem.loss.outputs
+        return split_model(self.model, columns) if outputs == 1 else split_classes(self.model, columns, outputs)
 
     # --- a round ---------------------------------------------------------------------------------------
 

@@ -39,6 +39,7 @@ from typing import Any, Protocol, cast
 
 import numpy as np
 
+from tacit.blocks.several import coef_of_classes, scores_of
 from tacit.errors import RunError
 from tacit.problem.losses.base import Loss
 from tacit.problem.regularizers import Regularizer
@@ -64,7 +65,7 @@ def as_sent(arrays: Arrays, name: str, size: int) -> Vector:
 
 
 class Rows(Protocol):
-    """A node's rows as a linear map: a `Block`, or `ClippedRows`."""
+    """A node's rows as a linear map: a `Block`, `SeveralBlock` or `ClippedRows`."""
 
     @property
     def n(self) -> int:
@@ -199,8 +200,8 @@ class NodeSide(Protocol):
         """The node's model: one number for each column."""
 
     @property
-    def intercept(self) -> float:
-        """The constant of the node's model."""
+    def intercept(self) -> Any:
+        """The constant of the node's model; of several classes one for each."""
 
     @property
     def progress(self) -> NodeProgress:
@@ -271,9 +272,17 @@ def split_model(model: Vector, columns: int) -> tuple[Vector, float]:
     return model[:columns], float(model[columns]) if model.size > columns else 0.0
 
 
-def objective_at(problem: Problem, data: NodeData, share: float, total: float, coef: Vector, intercept: float) -> float:
+def split_classes(model: Vector, columns: int, outputs: int) -> tuple[Vector, Vector]:
+    """The same of several classes: a row of coefficients for each, and an intercept for each; both sum to zero."""
+    coef, intercepts = model[: columns * outputs], model[columns * outputs :]
+    constants = intercepts - intercepts.mean() if intercepts.size else np.zeros(outputs)
+    return coef_of_classes(coef, outputs), constants
+
+
+def objective_at(problem: Problem, data: NodeData, share: float, total: float, coef: Vector, intercept: Any) -> float:
     """A node's part of the objective: its loss over the total, and its share of the penalty."""
-    scores = data.rows.predict(coef) + intercept
+    coef = coef.T.ravel()
+    scores = data.rows.predict(coef) + scores_of(problem.loss.outputs).repeat(intercept, data.labels.size)
     loss = problem.loss.total(scores, data.labels, data.weights) / total
     penalty = (
         problem.alpha * problem.regularizer.value(coef) if problem.alpha > 0 or problem.regularizer.constraint else 0

@@ -9,6 +9,9 @@ argmin over w of  scale * sum_i s_i loss(row_i . coef + intercept) + ridge/2 ||c
 | Q | the pull towards the centre: one number, one for each coordinate, a matrix, or what can be multiplied like one |
 | H | curvature of the first two terms; kept from an earlier point as long as its steps still go well |
 
+Where a row has several scores, one for each class, `coef` has as many numbers for each column and there are as many
+intercepts (`tacit.blocks.several`).
+
 Newton steps with backtracking. Where there are many columns the steps are found by conjugate gradients, without H.
 
 A private round must not stop because of what its rows are, and its proof needs a point within t of the minimiser of an
@@ -28,12 +31,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from scipy.sparse.linalg import LinearOperator, cg
 
 from tacit.blocks.dense import cholesky, solve_cholesky
+from tacit.blocks.several import SeveralBlock, scores_of
 from tacit.problem.losses.base import Loss
 from tacit.solvers.consensus.base import NodeData
 from tacit.types import Arrays, Vector
@@ -97,8 +102,9 @@ class LocalProblem:
 
     def __init__(self, data: NodeData, loss: Loss, scale: float, ridge: float, fit_intercept: bool) -> None:
         self.data, self.loss, self.scale, self.fit_intercept = data, loss, scale, fit_intercept
+        self.algebra = scores_of(loss.outputs)
         self.columns = data.rows.d
-        self.size = self.columns + int(fit_intercept)
+        self.size = self.columns + int(fit_intercept) * loss.outputs
         self.ridge = np.full(self.size, ridge)
         self.ridge[self.columns :] = 0.0
         self.curvature: Vector | None = None
@@ -112,7 +118,8 @@ class LocalProblem:
         """Score of each row."""
         scores = self.data.rows.predict(w[: self.columns])
         if self.fit_intercept:
-            scores += w[self.columns]
+            constants = w[self.columns] if self.algebra.outputs == 1 else w[self.columns :]
+            scores += self.algebra.repeat(constants, self.data.labels.size)
         return scores
 
     def value(self, w: Vector) -> float:
@@ -123,7 +130,7 @@ class LocalProblem:
         """Gradient of the first two terms."""
         scores = self.scores(w) if scores is None else scores
         slope = self.loss.grad(scores, self.data.labels)
-        return self._correlate(slope if self.data.weights is None else self.data.weights * slope) + self.ridge * w
+        return self._correlate(slope if self._weights is None else self._weights * slope) + self.ridge * w
 
     def hessian(self, w: Vector, scores: Vector | None = None) -> Vector:
         """Curvature of the first two terms."""
@@ -131,8 +138,10 @@ class LocalProblem:
         hessian = np.zeros((self.size, self.size))
         hessian[: self.columns, : self.columns] = self.data.rows.gram(weights)
         if self.fit_intercept:
-            hessian[-1, :-1] = hessian[:-1, -1] = self.data.rows.correlate(weights)
-            hessian[-1, -1] = weights.sum()
+            rows = self.data.rows
+            pull = rows.pull(weights) if isinstance(rows, SeveralBlock) else rows.correlate(weights)[:, None]
+            hessian[self.columns :, : self.columns], hessian[: self.columns, self.columns :] = pull.T, pull
+            hessian[self.columns :, self.columns :] = self.algebra.total(weights)
         hessian[np.diag_indices(self.size)] += self.ridge
         return hessian
 
@@ -142,18 +151,26 @@ class LocalProblem:
         return np.column_stack([self._curvature_times(curvature, column) for column in columns.T])
 
     def _curvature_times(self, curvature: Vector, v: Vector) -> Vector:
-        return self._correlate(curvature / self.scale * self.scores(v)) + self.ridge * v
+        along = self.algebra.away(curvature, self.scores(v))
+        return self._correlate(curvature / self.scale * along) + self.ridge * v
 
     def _curvature(self, scores: Vector) -> Vector:
-        """Scaled second derivative of each row."""
-        curvature = self.scale * self.loss.hess(scores, self.data.labels)
-        return curvature if self.data.weights is None else self.data.weights * curvature
+        """Scaled second derivative of each row; of several scores the numbers that it is made of."""
+        several = self.algebra.outputs > 1
+        own = self.loss.slopes(scores, self.data.labels)[1] if several else self.loss.hess(scores, self.data.labels)
+        return self.scale * own if self._weights is None else self._weights * (self.scale * own)
+
+    @cached_property
+    def _weights(self) -> Vector | None:
+        """The weight of each score."""
+        weights = self.data.weights
+        return weights if weights is None or self.algebra.outputs == 1 else np.repeat(weights, self.algebra.outputs)
 
     def _correlate(self, r: Vector) -> Vector:
         product = np.empty(self.size)
         product[: self.columns] = self.data.rows.correlate(r)
         if self.fit_intercept:
-            product[-1] = r.sum()
+            product[self.columns :] = self.algebra.sums(r)
         return self.scale * product
 
     def state(self) -> Arrays:

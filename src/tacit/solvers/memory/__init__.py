@@ -18,6 +18,9 @@ The coordinator keeps z = sum_m D_m x_m exactly, so the objective can never rise
 Another alpha changes none of S, X, A, E, H, T, G: after a closing broadcast a run goes on with it (`retune`), and every
 step of the old alpha is a free search direction of the new one. Rows of weight zero move nothing, but their z is kept.
 
+Where the loss has several scores for each row, one for each class, all vectors have as many numbers for each row, W_f
+is a small matrix for each row and b a vector (`tacit.blocks.several`).
+
 With an intercept every weighted product is taken after projecting out the constant (weights w_f), and the
 coordinator keeps b at its exact minimiser: the parties never see it.
 """
@@ -33,4 +36,5 @@ MEMORY = Solver(
     coordinator=MemoryCoordinator,
     shared=shared_window,
     supports_path=True,
+    several_scores=True,
 )

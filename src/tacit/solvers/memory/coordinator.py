@@ -9,9 +9,10 @@ import numpy as np
 from scipy.linalg import blas
 
 from tacit.blocks.dense import solve_scaled
+from tacit.blocks.several import scores_of
 from tacit.problem.losses.base import Loss
 from tacit.problem.regularizers import Regularizer
-from tacit.solvers.base import Problem, Progress, best_constant, negligible_objective
+from tacit.solvers.base import Problem, Progress, best_constant, constant_scores, negligible_objective
 from tacit.solvers.memory.party import Combination, Window, bordered, frozen_weights, row_slices, window_size
 from tacit.types import Arrays, Vector
 
@@ -27,13 +28,17 @@ class JointPredictions:
 
     def __init__(self, problem: Problem, labels: Vector) -> None:
         self.problem, self.labels, self.weights = problem, labels, problem.row_weights
+        self.scores = scores_of(problem.loss.outputs)
+        self.by_score = self.weights  # the weight of each number of z
+        if self.weights is not None and self.scores.outputs > 1:
+            self.by_score = np.repeat(self.weights, self.scores.outputs)
         self.total = problem.total
         self.scale = 0.0
         start = best_constant(problem, labels)
-        self.place(np.full(labels.size, start), start)
+        self.place(constant_scores(problem, labels, start), start)
         self.scale = negligible_objective(problem, labels, self.intercept)
 
-    def place(self, z: Vector, intercept: float) -> None:
+    def place(self, z: Vector, intercept: Any) -> None:
         """Put z somewhere, and b to its minimiser."""
         self.z, self.intercept = z, intercept
         self._evaluate(self.loss_at(z))
@@ -46,7 +51,7 @@ class JointPredictions:
 
     def curvature_along(self, step: Any) -> float:
         """Second derivative of the sum of losses along a step."""
-        return float(self.curvature @ (step * step))
+        return float(self.curvature @ np.square(self.scores.away(self.curvature, step)))
 
     def loss_along(self, step: Any, length: float) -> float:
         """Mean loss at the end of so much of a step."""
@@ -63,7 +68,7 @@ class JointPredictions:
 
     def moved_since(self, mark: Any, step: Combination) -> Vector | Combination:
         """How far z has moved; `step` says it up to rounding."""
-        return np.asarray(self.z - mark)
+        return np.asarray(self.z - mark) if self.scores.outputs == 1 else step
 
     def loss_at(self, z: Vector) -> float:
         """Mean loss of other predictions."""
@@ -72,8 +77,8 @@ class JointPredictions:
     def _evaluate(self, loss: float) -> None:
         self.loss = loss
         self.residual, self._curvature = self.problem.loss.slopes(self.z, self.labels)
-        if self.weights is not None:
-            self.residual, self._curvature = self.weights * self.residual, self.weights * self._curvature
+        if self.by_score is not None:
+            self.residual, self._curvature = self.by_score * self.residual, self.by_score * self._curvature
 
     @property
     def curvature(self) -> Vector:
@@ -83,42 +88,43 @@ class JointPredictions:
     def settle_intercept(self) -> None:
         """Move b to the minimiser over b alone, so that the residual sums to zero."""
         for _ in range(50):
-            slope = float(self.residual.sum())
-            if abs(slope) <= 1e-12 * float(blas.dasum(self.residual)):
+            slope = self.scores.sums(self.residual)
+            if np.max(np.abs(slope)) <= 1e-12 * float(blas.dasum(self.residual)):
                 return
             move, loss = self._intercept_step(slope)
             gain = self.loss - loss
-            if move == 0.0:
+            if not np.any(move):
                 return
             self._shift(move)
-            self.intercept += move
+            self.intercept = self.intercept + move
             self._evaluate(loss)
             if gain < 1e-14 * max(loss, self.scale):
                 return
 
-    def _curvature_sum(self) -> float:
-        return float(self.curvature.sum())
+    def _curvature_sum(self) -> Any:
+        return self.scores.total(self.curvature)
 
-    def _shift(self, move: float) -> None:
-        self.z = self.z + move
+    def _shift(self, move: Any) -> None:
+        self.z = self.z + self.scores.repeat(move, self.labels.size)
 
-    def _loss_shifted(self, move: float) -> float:
-        return self.loss_at(self.z + move)
+    def _loss_shifted(self, move: Any) -> float:
+        return self.loss_at(self.z + self.scores.repeat(move, self.labels.size))
 
-    def _intercept_step(self, slope: float) -> tuple[float, float]:
+    def _intercept_step(self, slope: Any) -> tuple[Any, float]:
         """Newton's step for b, shortened until the loss falls; 0 where it does not."""
-        move = -slope / max(self._curvature_sum(), 1e-12 * self.total)
-        gain = -0.5 * move * slope / self.total
-        if gain <= UNSEEN * max(self.loss, self.scale) and abs(move) <= SURE * (1 + abs(self.intercept)):
+        move = -self.scores.solve(self._curvature_sum(), slope, 1e-12 * self.total)
+        along = float(np.dot(move, slope)) / self.total
+        sure = np.max(np.abs(move)) <= SURE * (1 + np.max(np.abs(self.intercept)))
+        if -0.5 * along <= UNSEEN * max(self.loss, self.scale) and sure:
             return move, self._loss_shifted(move)
         for _ in range(40):
             loss = self._loss_shifted(move)
-            if loss <= self.loss + 1e-4 * move * slope / self.total:
+            if loss <= self.loss + 1e-4 * along:
                 return move, loss
-            move /= 4
-        return 0.0, self.loss
+            move, along = move / 4, along / 4
+        return 0.0 * move, self.loss
 
-    def restore(self, z: Vector, intercept: float, scale: float) -> None:
+    def restore(self, z: Vector, intercept: Any, scale: float) -> None:
         """Go on from a saved place."""
         self.z, self.intercept, self.scale = z, intercept, scale
         self._evaluate(self.loss_at(z))
@@ -204,6 +210,10 @@ class LowMemoryPredictions(JointPredictions):
 SUBSPACE_CUTOFF = 1e-12
 INNER_STEPS = 5  # with 2 the next round works on what this one could have done without a message
 NEEDLESS = 1e-12  # of z
+ROUNDED, ALLOWED = (
+    1e-15,
+    1e-10,
+)  # rounding of a new direction, and what a step may bring into z, relative to their norms
 SLOPE_LEFT = 1e-5  # the search ends when the slope has fallen to this part of the first
 
 
@@ -223,10 +233,11 @@ class StepSubspace:
         self.penalty_gram = bordered(window.gram, heard * total["move_dot_direction"], pp)
         products, own, total_weighted = window.products(self.share)
         gram = bordered(window.curvature_gram, products, own)
-        self.sums = np.append(window.sums, total_weighted)
+        self.sums = np.concatenate([window.sums, [total_weighted]])
         self.model = window.projected(gram, self.sums) / predictions.total + alpha * self.penalty_gram
+        self.noise = np.append(window.noise[: window.used], ROUNDED * float(np.linalg.norm(self.share)))
         self.cf = np.zeros(window.used + 1)
-        self.shift = 0.0
+        self.shift: Any = 0.0
 
     def minimise(self) -> None:
         """A few Newton steps with an exact line search on the true objective: it never rises."""
@@ -246,32 +257,50 @@ class StepSubspace:
         """||x||^2 after the step cf."""
         return self.start_norm2 + 2 * float(cf @ self.linear) + float(cf @ self.penalty_gram @ cf)
 
-    def intercept_move(self) -> float:
+    def intercept_move(self) -> Any:
         """How far b has moved: its own shift, and the part inside the steps that are used again."""
-        return self.shift + float(self.window.intercepts[: self.window.used] @ self.cf[:-1])
+        return self.shift + self.cf[:-1] @ self.window.intercepts[: self.window.used]
 
-    def step(self, more: float) -> Combination:
+    def step(self, more: Any) -> Combination:
         """How far z has moved, with so much `more` of b."""
-        return Combination(self.window.columns, self.share, self.cf, self.shift + more)
+        return self._combination(self.cf, self.shift + more)
 
-    def _newton(self) -> tuple[Vector, float, float]:
+    def _combination(self, cf: Vector, shift: Any) -> Combination:
+        return Combination(self.window.columns, self.share, cf, shift, self.window.scores)
+
+    def _newton(self) -> tuple[Vector, Any, float]:
         """Direction over cf, the move of b that goes with it, and the slope of the objective along both."""
         residual, total = self.predictions.residual, self.predictions.total
         slopes = np.append(self.window.columns.T @ residual, self.share @ residual) / total
         gradient = slopes + self.alpha * (self.linear + self.penalty_gram @ self.cf)
         if not self.window.project:
-            direction = -solve_scaled(self.model, gradient, np.diag(self.model), SUBSPACE_CUTOFF)
-            return direction, 0.0, float(gradient @ direction)
-        pull = float(residual.sum())  # the slope in b, times total
-        reduced = gradient - self.sums * (pull / self.window.metric_sum) / total
-        direction = -solve_scaled(self.model, reduced, np.diag(self.model), SUBSPACE_CUTOFF)
-        shift = -(float(self.sums @ direction) + pull) / self.window.metric_sum
-        return direction, shift, float(gradient @ direction) + pull / total * shift
+            direction = self._solve(gradient)
+            return direction, self.window.scores.zeros(1)[0], float(gradient @ direction)
+        scores, metric_sum = self.window.scores, self.window.metric_sum
+        pull = scores.sums(residual)  # the slope in b, times total
+        reduced = gradient - np.dot(self.sums, scores.solve(metric_sum, pull)) / total
+        direction = self._solve(reduced)
+        shift = -scores.solve(metric_sum, direction @ self.sums + pull)
+        return direction, shift, float(gradient @ direction + np.dot(pull / total, shift))
 
-    def _advance(self, direction: Vector, shift: float, slope: float) -> bool:
+    def _solve(self, gradient: Vector) -> Vector:
+        """Newton's direction; of several scores without what would bring more rounding into z than it may.
+
+        There are more steps than dimensions sooner, and the last of them are nearly combinations of the others.
+        """
+        scale, cutoff = np.diag(self.model), SUBSPACE_CUTOFF
+        direction = -solve_scaled(self.model, gradient, scale, cutoff)
+        if self.window.scores.outputs > 1:
+            most = ALLOWED * (1.0 + float(np.linalg.norm(self.predictions.z)))
+            while np.abs(self.cf + direction) @ self.noise > most and cutoff < 1:
+                cutoff *= 10
+                direction = -solve_scaled(self.model, gradient, scale, cutoff)
+        return direction
+
+    def _advance(self, direction: Vector, shift: Any, slope: float) -> bool:
         """Go along the direction as far as the true curvature says, less where that is too far."""
         predictions = self.predictions
-        step = predictions.combine(Combination(self.window.columns, self.share, direction, shift))
+        step = predictions.combine(self._combination(direction, shift))
         curvature = predictions.curvature_along(step) / predictions.total
         curvature += self.alpha * float(direction @ self.penalty_gram @ direction)
         length = -slope / curvature if curvature > 0 else 1.0
@@ -281,7 +310,7 @@ class StepSubspace:
             loss = predictions.loss_along(step, length)
             if loss + 0.5 * self.alpha * self.norm2(cf) <= before + 1e-4 * length * slope:
                 self.cf = cf
-                self.shift += length * shift
+                self.shift = self.shift + length * shift
                 predictions.move(step, length, loss)
                 return True
             length /= 2
@@ -358,12 +387,14 @@ def evaluated_gap(window: Window, place: DualPlace, ridge: float, gradient2: flo
 
 def _distance(window: Window, place: DualPlace, cf: Vector) -> float:
     """Sum over rows of s (l(z) + l*(theta) - theta z), some rows at a time."""
-    problem, weights = place.problem, place.problem.row_weights
-    shift = float(window.sums @ cf) / window.metric_sum if window.project else 0.0
+    problem, weights, scores = place.problem, place.problem.row_weights, window.scores
+    shift = scores.solve(window.metric_sum, cf @ window.sums) if window.project else scores.zeros(1)[0]
     total = 0.0
-    for rows in row_slices(place.z.size):
-        z, labels = place.z[rows], place.labels[rows]
-        dual = place.residual[rows] + window.metric[rows] * (window.columns[rows] @ cf - shift)
+    for at in row_slices(place.z.size, scores.outputs):
+        rows = slice(at.start // scores.outputs, at.stop // scores.outputs)
+        z, labels, metric = place.z[at], place.labels[rows], window.metric[at]
+        away = scores.away(metric, window.columns[at] @ cf - scores.repeat(shift, labels.size))
+        dual = place.residual[at] + metric * away
         if weights is None:
             conjugate = float(problem.loss.conjugate(dual, labels).sum())
         else:
@@ -375,9 +406,9 @@ def _distance(window: Window, place: DualPlace, cf: Vector) -> float:
 
 def _weighted_conjugate(problem: Problem, dual: Vector, labels: Vector, weights: Vector) -> float:
     """Sum of s l*(dual / s) over rows that weigh something."""
-    used = weights > 0
-    kept = weights[used]
-    return float(kept @ problem.loss.conjugate(dual[used] / kept, labels[used]))
+    used, outputs = weights > 0, problem.loss.outputs
+    kept, by_score = weights[used], np.repeat(used, outputs)
+    return float(kept @ problem.loss.conjugate(dual[by_score] / np.repeat(kept, outputs), labels[used]))
 
 
 # --- The coordinator's side: exact predictions z, and the small problem over everything tried so far
@@ -397,9 +428,10 @@ class MemoryCoordinator:
     def __init__(self, problem: Problem, labels: Vector) -> None:
         self.problem = problem
         self.alpha = problem.alpha * problem.regularizer.l2
-        self.sends_step = problem.loss.recover(np.zeros(1)) is None
+        self.sends_step = problem.loss.recover(np.zeros(problem.loss.outputs)) is None
         self.predictions = (LowMemoryPredictions if problem.low_memory else JointPredictions)(problem, labels)
-        self.window = Window(labels.size, window_size(problem), project=problem.fit_intercept)
+        scores = self.predictions.scores
+        self.window = Window(labels.size, window_size(problem), project=problem.fit_intercept, scores=scores)
         self.coefficients: Vector = np.zeros(0)
         self.round, self.plain = 0, False
         self.kept: Vector | None = None  # slots that the parties are still to be told to keep
@@ -408,13 +440,15 @@ class MemoryCoordinator:
         self.bound = -math.inf  # the best lower bound on the optimum so far
 
     @property
-    def intercept(self) -> float:
+    def intercept(self) -> Any:
         """B, exact for the coefficients the parties hold after the closing broadcast."""
         return self.predictions.intercept
 
-    def start_at(self, total: Arrays, intercept: float) -> None:
+    def start_at(self, total: Arrays, intercept: Any) -> None:
         """Begin from coefficients the parties already hold."""
-        self.predictions.place(total["share"] + intercept, intercept)
+        predictions = self.predictions
+        constants = predictions.scores.repeat(intercept, predictions.labels.size)
+        predictions.place(total["share"] + constants, intercept)
 
     def retune(self, problem: Problem) -> None:
         """Go on with another alpha, after the closing broadcast; the window knows nothing of alpha and stays.
@@ -429,8 +463,9 @@ class MemoryCoordinator:
 
     @property
     def scores(self) -> Vector:
-        """Joint score of each row, those that weigh nothing included."""
-        return self.predictions.z
+        """Joint score of each row, those that weigh nothing included; of several classes a column for each."""
+        outputs = self.predictions.scores.outputs
+        return self.predictions.z if outputs == 1 else self.predictions.z.reshape(-1, outputs)
 
     def broadcast(self) -> Arrays:
         """The residual, the step just taken, and the small matrices of the window."""
@@ -483,7 +518,7 @@ class MemoryCoordinator:
         start, intercept = predictions.mark(), predictions.intercept
         subspace = StepSubspace(predictions, self.window, self.alpha, total)
         subspace.minimise()
-        predictions.intercept += subspace.intercept_move()
+        predictions.intercept = predictions.intercept + subspace.intercept_move()
         objective = subspace.objective()
         if self.problem.fit_intercept:
             before = predictions.loss
@@ -510,13 +545,13 @@ class MemoryCoordinator:
         """The gap at which the run may end."""
         return max(self.problem.tol, ROUNDING) * max(objective, self.predictions.scale)
 
-    def _remember(self, subspace: StepSubspace, start: Any, intercept: float) -> None:
+    def _remember(self, subspace: StepSubspace, start: Any, intercept: Any) -> None:
         row = subspace.penalty_gram @ subspace.cf
         self.coefficients = subspace.cf
         moved = self.predictions.intercept - intercept
         settled = moved - subspace.intercept_move()  # what b moved by itself, after the step
         step = self.predictions.moved_since(start, subspace.step(settled))
-        self.window.add(step, moved, row[:-1], float(subspace.cf @ row))
+        self.window.add(step, moved, row[:-1], float(subspace.cf @ row), float(np.abs(subspace.cf) @ subspace.noise))
 
     def _progress(self, objective: float, gap: float, gradient2: float, decrement: float) -> Progress:
         """The gap at the broadcast point bounds the gap now, as the objective fell; so does the best bound so far."""
@@ -530,7 +565,7 @@ class MemoryCoordinator:
 
     def state(self) -> Arrays:
         """Everything needed to go on after a restart."""
-        numbers = [self.round, self.plain, self.predictions.intercept, self.predictions.scale, self.bound]
+        numbers = [self.round, self.plain, self.predictions.scale, self.bound, *np.ravel(self.predictions.intercept)]
         return self.window.state() | {
             "z": self.predictions.z,
             "coefficients": self.coefficients,
@@ -540,8 +575,9 @@ class MemoryCoordinator:
 
     def restore(self, state: Arrays) -> None:
         """Go on from `state`."""
-        round_, plain, intercept, scale, self.bound = (float(value) for value in state["numbers"])
+        round_, plain, scale, self.bound, *own = (float(value) for value in state["numbers"])
         self.round, self.plain = int(round_), bool(plain)
+        intercept: Any = own[0] if self.predictions.scores.outputs == 1 else np.array(own)
         self.coefficients, self.past = state["coefficients"], state["past"]
         self.window.restore(state)
         self.predictions.restore(state["z"], intercept, scale)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from scipy.linalg import lapack
 
 from tacit.blocks.dense import Block, CurvatureSolver, solve_scaled
+from tacit.blocks.several import OneScore, SeveralBlock, SeveralCurvature
 from tacit.problem.losses.base import Loss
 from tacit.solvers.base import Problem
 from tacit.types import Arrays, Vector
@@ -25,15 +27,17 @@ class Window:
     """S with its Gram matrices: T = S' W_f S, G = sum_m X_m' X_m, sum_m E_m' E_m (`cross_gram`), and S' w_f.
 
     A step sits in a slot; when all are used the oldest is overwritten. With `project` the products are taken
-    after removing the weighted mean, because an intercept has been minimised out.
+    after removing the weighted mean, because an intercept has been minimised out. Where a row has several `scores`,
+    steps have as many numbers for each row, W_f is a matrix for each row (`tacit.blocks.several`), and b a vector.
     """
 
-    def __init__(self, rows: int, slots: int, *, project: bool) -> None:
-        self.project = project
-        self.steps = np.zeros((rows, slots), order="F")
-        self.intercepts = np.zeros(slots)
+    def __init__(self, rows: int, slots: int, *, project: bool, scores: OneScore | None = None) -> None:
+        self.project, self.scores = project, scores or OneScore()
+        self.steps = np.zeros((rows * self.scores.outputs, slots), order="F")
+        self.intercepts = self.scores.zeros(slots)
+        self.noise = np.zeros(slots)  # about the norm of the rounding of each step, of several scores
         self.gram, self.curvature_gram, self.cross_gram = (np.zeros((0, 0)) for _ in range(3))
-        self.sums: Vector = np.zeros(0)
+        self.sums: Vector = self.scores.zeros(0)
         self.metric: Vector = np.zeros(0)
         self.slot, self.next_slot = -1, 0
 
@@ -54,32 +58,41 @@ class Window:
 
     def refresh(self, metric: Vector) -> None:
         """Take another metric."""
-        self.metric, self.metric_sum = metric, float(metric.sum())
-        self.curvature_gram = _weighted_gram(self.columns, metric)
-        self.sums = self.columns.T @ metric
+        self.metric, self.metric_sum = metric, self.scores.total(metric)
+        self.curvature_gram = self._weighted_gram()
+        self.sums = self.scores.columns_sums(metric, self.columns)
 
-    def add(self, step: Vector | Combination, intercept: float, gram_row: Vector, gram_own: float) -> None:
+    def _weighted_gram(self) -> Vector:
+        gram = np.zeros((self.used,) * 2)
+        for rows in row_slices(len(self.metric), self.scores.outputs):
+            part = np.sqrt(self.metric[rows, None]) * self.scores.away(self.metric[rows], self.columns[rows])
+            gram += part.T @ part
+        return gram
+
+    def add(
+        self, step: Vector | Combination, intercept: Any, gram_row: Vector, gram_own: float, noise: float = 0.0
+    ) -> None:
         """Keep a step, with its part that moved b and its products in the parties' coefficients."""
         self.slot = self.next_slot
         self.next_slot = (self.slot + 1) % len(self.intercepts)
         for rows in row_slices(len(self.steps)):
             self.steps[rows, self.slot] = step[rows]
-        self.intercepts[self.slot] = intercept
+        self.intercepts[self.slot], self.noise[self.slot] = intercept, noise
         self.gram = with_row(self.gram, gram_row, gram_own, self.slot)
         products, own, total = self.products(self.newest)
         self.curvature_gram = with_row(self.curvature_gram, products, own, self.slot)
-        if self.slot == self.sums.size:
-            self.sums = np.append(self.sums, 0.0)
+        if self.slot == len(self.sums):
+            self.sums = np.concatenate([self.sums, self.scores.zeros(1)])
         self.sums[self.slot] = total
 
-    def products(self, column: Vector) -> tuple[Vector, float, float]:
+    def products(self, column: Vector) -> tuple[Vector, float, Any]:
         """S' W_f column, column' W_f column and the sum of W_f column, some rows at a time."""
-        products, own, total = np.zeros(self.used), 0.0, 0.0
-        for rows in row_slices(column.size):
-            weighted = self.metric[rows] * column[rows]
+        products, own, total = np.zeros(self.used), 0.0, self.scores.zeros(1)[0]
+        for rows in row_slices(column.size, self.scores.outputs):
+            weighted = self.metric[rows] * self.scores.away(self.metric[rows], column[rows])
             products += self.columns[rows].T @ weighted
             own += float(column[rows] @ weighted)
-            total += float(weighted.sum())
+            total = total + self.scores.sums(weighted)
         return products, own, total
 
     def thin(self) -> Vector:
@@ -91,6 +104,7 @@ class Window:
         kept = sorted(large[_independent(scaled)], key=lambda j: (j - self.next_slot) % slots)
         self.steps[:, : len(kept)] = self.columns[:, kept]
         self.intercepts[: len(kept)] = self.intercepts[kept]
+        self.noise[: len(kept)] = self.noise[kept]
         grams = (self.gram, self.curvature_gram, self.cross_gram)
         self.gram, self.curvature_gram, self.cross_gram = (a[np.ix_(kept, kept)] for a in grams)
         self.sums = self.sums[kept]
@@ -111,20 +125,21 @@ class Window:
 
     def projected(self, gram: Vector, sums: Vector) -> Vector:
         """A Gram matrix in the metric that is left once b is minimised out."""
-        return gram - np.outer(sums, sums) / self.metric_sum if self.project else gram
+        return gram - self.scores.removed(self.metric_sum, sums) if self.project else gram
 
     def state(self) -> Arrays:
         """Arrays from which `restore` goes on."""
-        return {name: getattr(self, name) for name in _ARRAYS} | {
+        names = _ARRAYS if self.scores.outputs == 1 else (*_ARRAYS, "noise")
+        return {name: getattr(self, name) for name in names} | {
             "slots": np.array([self.slot, self.next_slot], dtype=np.float64)
         }
 
     def restore(self, state: Arrays) -> None:
         """Go on from `state`."""
-        for name in _ARRAYS:
+        for name in _ARRAYS if self.scores.outputs == 1 else (*_ARRAYS, "noise"):
             setattr(self, name, state[name])
         self.steps = np.asfortranarray(self.steps)
-        self.metric_sum = float(self.metric.sum())
+        self.metric_sum = self.scores.total(self.metric) if self.metric.size else 0.0
         self.slot, self.next_slot = (int(value) for value in state["slots"])
 
 
@@ -155,23 +170,16 @@ def _independent(gram: Vector) -> npt.NDArray[np.intp]:
     return np.asarray(pivots[:rank] - 1, dtype=np.intp)
 
 
-def _weighted_gram(columns: Vector, weights: Vector) -> Vector:
-    gram = np.zeros((columns.shape[1],) * 2)
-    for rows in row_slices(len(weights)):
-        part = np.sqrt(weights[rows, None]) * columns[rows]
-        gram += part.T @ part
-    return gram
-
-
 # --- What keeps vectors of one number per row few: steps formed some rows at a time, and one window for all sides
 
 
 ROWS_AT_ONCE = 65536
 
 
-def row_slices(rows: int) -> Iterator[slice]:
-    """Slices that cover so many rows."""
-    return (slice(start, start + ROWS_AT_ONCE) for start in range(0, rows, ROWS_AT_ONCE))
+def row_slices(size: int, outputs: int = 1) -> Iterator[slice]:
+    """Slices that cover a vector, none of which cuts a row of so many numbers."""
+    step = max(1, ROWS_AT_ONCE // outputs) * outputs
+    return (slice(start, start + step) for start in range(0, size, step))
 
 
 @dataclass(frozen=True)
@@ -181,10 +189,12 @@ class Combination:
     columns: Vector
     share: Vector
     weights: Vector
-    shift: float
+    shift: Any
+    scores: OneScore
 
     def __getitem__(self, rows: slice) -> Vector:
-        return np.asarray(self.columns[rows] @ self.weights[:-1] + self.weights[-1] * self.share[rows] + self.shift)
+        moved = self.columns[rows] @ self.weights[:-1] + self.weights[-1] * self.share[rows]
+        return np.asarray(moved + self.scores.repeat(self.shift, moved.size // self.scores.outputs))
 
 
 class WindowView:
@@ -250,7 +260,7 @@ def window_size(problem: Problem) -> int:
 def frozen_weights(loss: Loss, curvature: Vector) -> Vector:
     """The weights of the metric: the curvature, kept off zero where a loss has flat pieces."""
     top = float(curvature.max(initial=0.0))
-    floor = 1e-3 if loss.recover(np.zeros(1)) is None else 1e-12
+    floor = 1e-3 if loss.outputs == 1 and loss.recover(np.zeros(1)) is None else 1e-12
     return np.maximum(curvature, floor * (top or 1.0))
 
 
@@ -268,7 +278,7 @@ class Outlook:
 
     def __init__(self, problem: Problem) -> None:
         self.loss, self.weights = problem.loss, problem.row_weights
-        self.steps = np.zeros((problem.rows, window_size(problem)), order="F")
+        self.steps = np.zeros((problem.rows * problem.loss.outputs, window_size(problem)), order="F")
         self.metric: Vector = np.zeros(0)
         self.step: Vector | None = None
         self._predictions: Vector | None = None
@@ -295,15 +305,16 @@ class Outlook:
         self.round = round_
 
     def _recover(self, residual: Vector) -> tuple[Vector | None, Vector]:
-        derivative = residual
-        if self.weights is not None:
-            derivative = np.divide(residual, self.weights, out=np.zeros_like(residual), where=self.weights > 0)
+        derivative, weights = residual, self.weights
+        if weights is not None:
+            weights = np.repeat(weights, self.loss.outputs)
+            derivative = np.divide(residual, weights, out=np.zeros_like(residual), where=weights > 0)
         recovered = self.loss.recover(derivative)
         assert recovered is not None, "this loss needs its step in the broadcast"
         predictions, curvature = recovered
         step = None if self._predictions is None else predictions - self._predictions
         self._predictions = predictions
-        return step, curvature if self.weights is None else curvature * self.weights
+        return step, curvature if weights is None else curvature * weights
 
     def state(self) -> Arrays:
         """Everything needed to go on after a restart."""
@@ -336,10 +347,12 @@ class MemoryParty:
     """The party's side: its own block, its part of the window, and the coupled block Newton step."""
 
     def __init__(self, problem: Problem, block: Block, outlook: Outlook | WindowView) -> None:
-        self.problem, self.block, self.outlook = problem, block, outlook
+        self.problem, self.outlook, self.outputs = problem, outlook, problem.loss.outputs
+        self.block: Any = block if self.outputs == 1 else SeveralBlock(block, self.outputs)
         self.ridge = problem.alpha * problem.regularizer.l2 * problem.total
-        self.outer = block.outer() if block.d > block.n and self.ridge > 0 else None
-        d, h = block.d, window_size(problem)
+        is_dual = self.outputs == 1 and block.d > block.n and self.ridge > 0
+        self.outer = block.outer() if is_dual else None
+        d, h = self.block.d, window_size(problem)
         self.coef = np.zeros(d)
         self.direction = np.zeros(d)
         self.moves, self.cross, self.other, self.solved = (np.zeros((d, h)) for _ in range(4))
@@ -371,6 +384,8 @@ class MemoryParty:
         used = int(inbox["gram"].shape[0])
         if used and not plain:
             self.direction -= self.solved[:, :used] @ self._coupling(gradient, inbox, used)
+        if self.outputs > 1:
+            self.direction = self.block.balanced(self.direction)
         return self._release(gradient, newton, used, slot) | self._cross_products(gradient, used, slot, refresh)
 
     def finish(self, inbox: Arrays) -> None:
@@ -405,7 +420,8 @@ class MemoryParty:
             gradient = np.zeros(self.block.d) if residual is None else self.block.correlate(residual)
         else:
             swept = self.block.sweep(residual, outlook.metric, steps, gram=True, project=project)
-            self.solver = CurvatureSolver(self.block, outlook.metric, self.ridge, project=project, swept=swept)
+            make: Any = CurvatureSolver if self.outputs == 1 else SeveralCurvature
+            self.solver = make(self.block, outlook.metric, self.ridge, project=project, swept=swept)
             cross, gradient = self.solver.projected_cross(swept.cross, steps), swept.gradient
         self.cross[:, :used] = cross
         self.other = self.cross - self.solver.times(self.moves)
@@ -420,12 +436,12 @@ class MemoryParty:
         if self.solver.is_dual:
             cross, gradient = self.solver.cross(step[:, 0]), self.block.correlate(residual)
         else:
-            swept = self.block.sweep(residual, self.outlook.metric, step, gram=False)
+            swept = self.block.sweep(residual, self.outlook.metric, step, gram=False, project=False)
             cross, gradient = self.solver.projected_cross(swept.cross, step)[:, 0], swept.gradient
         self.cross[:, slot] = cross
         self.other[:, slot] = cross - self.solver.times(self.moves[:, slot])
         self.solved[:, slot] = self.solver.solve(self.other[:, slot])
-        return gradient
+        return np.asarray(gradient)
 
     def _coupling(self, gradient: Vector, inbox: Arrays, used: int) -> Vector:
         """How far the others' past moves are wanted again, given that this party moves too (a Schur complement)."""

@@ -3,7 +3,7 @@
 Which models are trained to compare with, and how, follows from sizes alone: the same job gives the same page on any
 machine. Where the joint model's alpha was chosen by a search, theirs is chosen by the same search, over the same
 alphas, folds and rule. Each is compared with the joint model, row by row, on the loss that was trained: the mean
-difference, and its standard error (`verdict.py` says what follows).
+difference, and its standard error (`report/verdict.py` says what follows).
 
 It is computed once, at the end of training, where all files are at hand, and saved as evaluation.json. In a private run
 it follows from labels and from scores of single rows, which no certificate covers. So only rows that were held out are
@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -26,15 +26,28 @@ from tacit.columns.raw import RawTable
 from tacit.data.cluster import ClusterRows
 from tacit.data.holdout import HeldOut
 from tacit.errors import RunError, TacitError
+from tacit.job import Job
+from tacit.mechanisms.gram.fit import HeldOutRelease
 from tacit.plan import FeatureSplit, Plan, TrainingRequest, make_plan
 from tacit.plan.terms import tree_settings
 from tacit.problem.losses import Loss
 from tacit.problem.losses.rows import RowLoss, bare_labels
 from tacit.run.folder import PreparedRun, serving_loss
-from tacit.run.measures import AnyLoss, difference, figures, measure, row_losses, spread
+from tacit.run.measures import (
+    WIDE,
+    AnyLoss,
+    difference,
+    figures,
+    measure,
+    released_calibration,
+    released_difference,
+    released_measures,
+    row_losses,
+    spread,
+)
 from tacit.run.predict import ALL_PARTIES
 from tacit.run.result import Model, PartyModel, Result, TreePart
-from tacit.run.search import search_job
+from tacit.run.search import search_job, with_alpha
 from tacit.run.star import Run
 from tacit.types import Matrix, Shard, Vector
 
@@ -100,7 +113,7 @@ def train_apart(prepared: PreparedRun, shards: Sequence[Shard], labels: Vector) 
         ),
     )
     if prepared.job.search is not None and is_searched(prepared):
-        plan = _with_alpha(plan, search_job(plan, [shard], prepared.labels, prepared.job.search).alpha)
+        plan = with_alpha(plan, search_job(plan, [shard], prepared.labels, prepared.job.search).alpha)
     result = Run(plan, [shard], labels).go()
     if result.note and not result.converged:
         raise RunError(result.note)
@@ -110,10 +123,6 @@ def train_apart(prepared: PreparedRun, shards: Sequence[Shard], labels: Vector) 
 def _own_loss(loss: Loss) -> Loss:
     """The loss of a model on true labels, with the offsets and weights of rows."""
     return loss if isinstance(loss, RowLoss) else _plain_loss(loss)
-
-
-def _with_alpha(plan: Plan, alpha: float) -> Plan:
-    return replace(plan, problem=replace(plan.problem, alpha=alpha))
 
 
 def _values(shards: Sequence[Shard]) -> int:
@@ -213,10 +222,26 @@ def evaluate(result: Result, prepared: PreparedRun, watch: Watch | None = None) 
         Called before each model that is trained to compare with: its name, and the part of them that is done.
     """
     began, rows = time.perf_counter(), _rows(prepared)
-    loss = _plain_loss(result.plan.problem.loss)
-    record: dict[str, Any] = {
+    record = _about(result.plan, prepared, rows)
+    refused = _refusal(result, prepared, rows)
+    if refused:
+        record["rows"]["evaluated"] = 0
+        return record | {"notes": [refused]}
+    if result.tried is not None:
+        _evaluate_release(record, result.plan, prepared.job, result.tried)
+    elif result.model.mean is not None:
+        _evaluate_nodes(record, result, prepared, rows, watch)
+    else:
+        _evaluate_parties(record, result, prepared, rows, watch)
+    return record | {"seconds": time.perf_counter() - began}
+
+
+def _about(plan: Plan, prepared: PreparedRun, rows: _Rows) -> dict[str, Any]:
+    """What every record of an evaluation begins with."""
+    loss = _plain_loss(plan.problem.loss)
+    return {
         "format": FORMAT,
-        "private": result.certificate.private,
+        "private": plan.certificate().private,
         "held_out": rows.aside,
         "rows": {
             "trained": len(prepared.labels.values),
@@ -234,15 +259,6 @@ def evaluate(result: Result, prepared: PreparedRun, watch: Watch | None = None) 
         "models": [],
         "notes": [],
     }
-    refused = _refusal(result, prepared, rows)
-    if refused:
-        record["rows"]["evaluated"] = 0
-        return record | {"notes": [refused]}
-    if result.model.mean is not None:
-        _evaluate_nodes(record, result, prepared, rows, watch)
-    else:
-        _evaluate_parties(record, result, prepared, rows, watch)
-    return record | {"seconds": time.perf_counter() - began}
 
 
 def _rows(prepared: PreparedRun) -> _Rows:
@@ -422,11 +438,16 @@ def _by_column(prepared: PreparedRun, parts: Mapping[str, tuple[PartyModel, Sequ
     for name, (part, shards) in parts.items():
         encoder = prepared.encodings[name if name in prepared.encodings else shards[0].name].encoder
         own = {
-            source: float(np.std(np.concatenate([shard.features[:, at] @ part.linear_coef[at] for shard in shards])))
+            source: float(np.std(np.concatenate([_added(shard, part, at) for shard in shards])))
             for source, at in zip(encoder.sources, encoder.slices, strict=True)
         }
         found[name] = own
     return {"columns": found}
+
+
+def _added(shard: Shard, part: PartyModel, at: slice) -> Vector:
+    """What a column adds to the score of each row; where there are several classes, to those of all of them."""
+    return np.asarray(shard.features[:, at] @ part.linear_coef[..., at].T)
 
 
 def _importance(parts: Sequence[Any], shards: Sequence[Shard]) -> dict[str, dict[str, float]]:
@@ -439,6 +460,194 @@ def _importance(parts: Sequence[Any], shards: Sequence[Shard]) -> dict[str, dict
         means = shares.reshape(-1, shares.shape[-1]).mean(axis=0)  # over rows, and classes where there are several
         found[part.name] = dict(zip(part.columns, means[:-1].tolist(), strict=True))
     return found
+
+
+# --- by a planned release ----------------------------------------------------------------------------
+
+RELEASED = (
+    "The figures follow from a planned release with noise, which the certificate covers: its noise is part of the "
+    "standard errors, and the figures may be shared. Differences of single rows were clipped at {clip:.3g}."
+)
+
+
+def _evaluate_release(record: dict[str, Any], plan: Plan, job: Job, tried: HeldOutRelease) -> None:
+    """The joint model by what was released of rows held out, beside the label holder's own part by itself."""
+    loss, columns = _plain_loss(plan.problem.loss), plan.layout.columns  # type: ignore[attr-defined]
+    (measures, errors), against = released_measures(tried), released_difference(tried)
+    if against:
+        measures["log_loss"], errors["log_loss"] = against["joint"], against["error"]
+    joint = {"kind": JOINT, "party": "", "columns": sum(columns), "measures": measures, "errors": errors}
+    pairs = {name: [value - WIDE * errors[name], value + WIDE * errors[name]] for name, value in measures.items()}
+    joint |= {"intervals": {name: _held(name, pair) for name, pair in pairs.items()}, "deciles": []}
+    joint |= {"roc": [], "calibration": released_calibration(tried), "alpha": record["alpha"]}
+    own = columns[plan.party_names.index(job.holder)]
+    alone = _figures(ALONE, job.holder, tried.alone, tried.labels, loss, own)
+    record["released"] = True
+    record["models"] = [joint, alone | {"alpha": record["alpha"], "joint_against_it": against}]
+    record["notes"].append(RELEASED.format(clip=tried.settings.clip))
+
+
+def _held(name: str, pair: list[float]) -> list[float]:
+    """An interval within what a measure can be: a share is between 0 and 1, a loss not below 0."""
+    return [max(pair[0], 0.0), pair[1] if name == "log_loss" else min(pair[1], 1.0)]
+
+
+# --- between organisations ---------------------------------------------------------------------------
+
+NO_CURVES: dict[str, Any] = {"deciles": [], "roc": [], "calibration": []}
+HEADLINES = ("auc", "log_loss", "rmse", "deviance", "gamma_deviance", "pinball")  # what others are told, where there
+SITES = (
+    "Nobody but the label holder was trained alone, and nothing was pooled: that would need labels or columns in other "
+    "places."
+)
+OWN_ROWS = "Every figure is of this node's own rows, and for itself alone: nothing of it left, and none are added up."
+NO_ROWS = "Nothing was evaluated: there are too few rows to hold any out."
+KEPT = "Nothing is known here of how good the model is: {lead}, which holds the labels, keeps the figures."
+TOLD = (
+    "Exact functions of the labels and of all parties' scores of the rows held out, told by {lead}, which nobody here "
+    "can check."
+)
+RELEASE_TOLD = (
+    "Functions of what was released of the rows held out, with noise, and exact functions of the labels, told by "
+    "{lead}, which nobody here can check."
+)
+
+
+@dataclass(frozen=True)
+class Figures:
+    """What the label holder tells the others: measures of the joint model and of itself alone, and how they compare."""
+
+    joint: dict[str, float] = field(default_factory=dict)
+    errors: dict[str, float] = field(default_factory=dict)
+    alone: dict[str, float] = field(default_factory=dict)
+    against: dict[str, float] = field(default_factory=dict)
+
+
+def shows_scores(plan: Plan) -> bool:
+    """Whether parties show the label holder their scores of rows held out: not where rows are protected."""
+    return plan.served and (plan.private is None or plan.private.solver is None)
+
+
+def shares_figures(plan: Plan, job: Job) -> bool:
+    """Whether the label holder tells the others the main figures: never where these would tell of protected labels."""
+    return job.share_evaluation and (job.privacy is None or plan.evaluates_privately)
+
+
+def masked_scores(plan: Plan, lead: str) -> tuple[str, ...]:
+    """Whose scores of rows held out go under masks: those of all but the label holder, where the run has masks."""
+    return tuple(name for name in plan.party_names if name != lead) if plan.secure else ()
+
+
+def evaluate_sites(
+    plan: Plan, prepared: PreparedRun, parts: Mapping[str, Vector], scores: Vector, watch: Watch | None = None
+) -> dict[str, Any]:
+    """How good a model is whose parts are at several organisations, at the one with the labels: as `evaluate`.
+
+    Parameters
+    ----------
+    prepared : PreparedRun
+        What the label holder has: its own columns, trained on and held out.
+    parts : mapping of str to array
+        What each party adds to the scores, where that is known here; a sum under masks has a name of its own.
+    scores : array
+        The joint scores of the rows held out.
+    """
+    began, rows = time.perf_counter(), _rows(prepared)
+    record, loss = _about(plan, prepared, rows), _plain_loss(plan.problem.loss)
+    joint = _figures(JOINT, "", scores, rows.labels, loss, sum(plan.layout.columns))  # type: ignore[attr-defined]
+    record["models"].append(joint | {"alpha": record["alpha"]})
+    record["shares"] = {name: spread(own) for name, own in parts.items()}
+    record["notes"].append(SITES)
+    _compare(record, prepared, rows, [(prepared.job.holder, [0])], scores, watch)
+    return record | {"seconds": time.perf_counter() - began}
+
+
+def evaluate_sites_by_release(plan: Plan, prepared: PreparedRun, tried: HeldOutRelease) -> dict[str, Any]:
+    """As `evaluate_sites`, where the others' rows are protected."""
+    record = _about(plan, prepared, _rows(prepared))
+    _evaluate_release(record, plan, prepared.job, tried)
+    return record
+
+
+def evaluate_node(prepared: PreparedRun, model: Model) -> dict[str, Any]:
+    """The model of all nodes on the rows that one of them held out, at that node, beside its own: for itself alone."""
+    began, rows, plan = time.perf_counter(), _rows(prepared), prepared.plan
+    if plan.private is not None and not plan.served:
+        return not_evaluated(plan, prepared, NOT_SERVED)
+    if not len(rows.labels):
+        return not_evaluated(plan, prepared, NO_ROWS)
+    record, shard = _about(plan, prepared, rows), rows.shards[0]
+    scores = model.scores([shard])
+    figures = _figures(JOINT, "", scores, rows.labels, record["loss"], len(shard.columns))
+    record["models"].append(figures | {"alpha": record["alpha"]})
+    own = measure(scores, rows.labels, record["loss"])
+    trained, evaluated = len(prepared.labels.values), len(rows.labels)
+    record["nodes"] = [{"name": shard.name, "trained": trained, "evaluated": evaluated, JOINT: own}]
+    record["notes"].append(OWN_ROWS)
+    _nodes_alone(record, prepared, rows, [rows.labels], [scores], None)
+    return record | {"seconds": time.perf_counter() - began}
+
+
+def not_evaluated(plan: Plan, prepared: PreparedRun, reason: str) -> dict[str, Any]:
+    """The record of a run that was not evaluated, with the reason."""
+    record = _about(plan, prepared, _rows(prepared))
+    record["rows"]["evaluated"] = 0
+    return record | {"notes": [reason]}
+
+
+def headlines(record: Mapping[str, Any]) -> Figures:
+    """What others are told of an evaluation: the main measures of the joint model and of the label holder alone."""
+    models = {model["kind"]: model for model in record["models"]}
+    alone = models.get(ALONE, {})
+    return Figures(
+        _main(models.get(JOINT, {}).get("measures", {})),
+        _main(models.get(JOINT, {}).get("errors", {})),
+        _main(alone.get("measures", {})),
+        _finite(alone.get("joint_against_it", {})),
+    )
+
+
+def _main(measures: Mapping[str, float]) -> dict[str, float]:
+    found = {name: measures[name] for name in HEADLINES if name in measures}
+    return _finite(found or measures)
+
+
+def _finite(values: Mapping[str, float]) -> dict[str, float]:
+    return {name: float(value) for name, value in values.items() if np.isfinite(value)}
+
+
+def told_record(plan: Plan, job: Job, held: int, told: Figures, told_by: str) -> dict[str, Any]:
+    """What a party without labels keeps of an evaluation: the same keys, with the figures that it was told.
+
+    `told_by` says by whom, and `reveals` what the figures are functions of.
+    """
+    loss = _plain_loss(plan.problem.loss)
+    errors = {"errors": dict(told.errors)} if told.errors else {}
+    models = [(JOINT, "", told.joint, errors), (ALONE, told_by, told.alone, {"joint_against_it": dict(told.against)})]
+    known = [
+        {"kind": kind, "party": party, "measures": dict(measures), "intervals": {}, **NO_CURVES, **more}
+        for kind, party, measures, more in models
+        if measures
+    ]
+    return {
+        "format": FORMAT,
+        "private": plan.certificate().private,
+        "held_out": True,
+        "rows": {"trained": plan.problem.rows, "held_out": held, "evaluated": held if known else 0},
+        "loss": loss.name,
+        "task": loss.task,
+        "classes": [],
+        "split": job.split,
+        "parties": list(job.names),
+        "holder": job.holder,
+        "alpha": plan.problem.alpha,
+        "searched": job.search is not None,
+        "models": known,
+        "notes": [] if known else [KEPT.format(lead=told_by)],
+        "told_by": told_by,
+        **({"released": True} if plan.evaluates_privately else {}),
+        "reveals": (KEPT if not known else RELEASE_TOLD if plan.evaluates_privately else TOLD).format(lead=told_by),
+    }
 
 
 # --- one model ---------------------------------------------------------------------------------------
