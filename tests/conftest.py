@@ -59,6 +59,8 @@ def correlated(task: str, *, rows: int = 200, columns: int = 60, seed: int = 0) 
     score = 1.5 * X @ rng.normal(size=columns)
     if task == "classification":
         return X, np.where(score + np.std(score) * rng.normal(size=rows) > 0, 1.0, -1.0)
+    if task == "amounts":  # none of them 0
+        return X, rng.gamma(2.0, np.exp(np.clip(score, -3, 2)) / 2)
     if task == "counts":
         return X, rng.poisson(np.exp(np.clip(score, -3, 2))).astype(float)
     return X, score + rng.normal(size=rows) + 3.0 * (rng.random(rows) < 0.05)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from tacit.version import __version__
 
 if TYPE_CHECKING:
+    from tacit.data.partition import survival_rows
     from tacit.errors import InputError, RunError, TacitError
     from tacit.estimators.base import PartyTables
     from tacit.estimators.baselines import alone, pooled
@@ -42,6 +43,7 @@ _HOMES = {
     "load": "tacit.estimators.fitted",
     "pooled": "tacit.estimators.baselines",
     "run_job": "tacit.training",
+    "survival_rows": "tacit.data.partition",
 }
 
 __all__ = [
@@ -68,6 +70,7 @@ __all__ = [
     "load",
     "pooled",
     "run_job",
+    "survival_rows",
 ]
 
 

@@ -35,7 +35,14 @@ from tacit.run.prepare import (
     with_own_trees,
 )
 from tacit.run.result import Result
-from tacit.run.search import TermsSearch, search_job, with_alpha
+from tacit.run.search import (
+    TermsSearch,
+    leaves_dispersion_open,
+    search_job,
+    settle_dispersion,
+    with_alpha,
+    with_dispersion,
+)
 from tacit.run.star import Run
 from tacit.text import plural, size
 from tacit.types import TraceRow
@@ -241,7 +248,8 @@ def _prepare(
     spec, reading = job.searched, f"reading, matching and encoding {_files(job)}"
     if spec is None:
         with observer.working(reading):
-            return prepare(job, cluster=cluster, note=observer.note), None
+            prepared = prepare(job, cluster=cluster, note=observer.note)
+        return _with_dispersion(prepared, observer), None
     record = folder.read_search(job)
     if record is not None:
         settled = job.with_terms(record["terms"]) if job.chooses_terms else job
@@ -268,6 +276,24 @@ def _files(job: Job) -> str:
 
 def _with_alpha(prepared: PreparedRun, record: dict[str, Any]) -> PreparedRun:
     return replace(prepared, plan=with_alpha(prepared.plan, record["alpha"]))
+
+
+def _with_dispersion(prepared: PreparedRun, observer: JobObserver) -> PreparedRun:
+    """The dispersion that the job leaves open fitted beforehand; the same whenever the run goes on."""
+    plan, labels = prepared.plan, prepared.labels.values
+    if not leaves_dispersion_open(plan, prepared.job.model.dispersion):
+        return prepared
+
+    def fit(plan: Plan, last: Result | None) -> Result:
+        return _make_run(replace(prepared, plan=plan)).go()
+
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        found = settle_dispersion(fit(plan, None), fit, prepared.shards, labels)
+    for remark in caught:
+        observer.note(str(remark.message))
+    observer.note(f"the dispersion is {found.dispersion:.6g}, estimated in {found.rounds} rounds")
+    return replace(prepared, plan=with_dispersion(plan, found.dispersion))
 
 
 def _note_search(record: dict[str, Any], note: Note) -> None:

@@ -35,12 +35,15 @@ class Shard:
     curves : tuple of (int, int, int)
         For each curve its first column, the number of its columns, and its pairs of frequencies; 0 pairs where a line
         comes first, and what bends follows.
+    groups : tuple of int
+        Encoded columns of each column, one after the other; empty where columns are as they are.
     """
 
     name: str
     features: Matrix
     columns: tuple[str, ...] = ()
     curves: Curves = ()
+    groups: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,8 @@ def labels_for(name, rng, n):
     task = get_loss(name).task
     if task == "classification":
         return np.where(rng.random(n) < 0.4, 1.0, -1.0)
-    return rng.normal(size=n) if task == "regression" else rng.poisson(2.0, size=n).astype(float)
+    counts = rng.poisson(2.0, size=n).astype(float)
+    return rng.normal(size=n) if task == "regression" else counts + (0.5 if name == "gamma" else 0.0)
 
 
 def problem(name="logistic", n=40, d=5, *, intercept=True, weights=False, as_sparse=False):

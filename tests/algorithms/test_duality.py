@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from functools import cache
 
 import numpy as np
@@ -23,8 +24,10 @@ BLOCKS = [np.arange(0, 4), np.arange(4, 12)]
 
 @cache
 def solved(loss: str, penalty: str) -> tuple[np.ndarray, np.ndarray, float]:
-    X, y = correlated(get_loss(loss).task, rows=60, columns=12, seed=3)
-    return X, y, optimum(loss, penalty, X, y, 1e-2, BLOCKS)
+    X, y = correlated("amounts" if loss == "gamma" else get_loss(loss).task, rows=60, columns=12, seed=3)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Solution may be inaccurate")  # by less than what is asked below
+        return X, y, optimum(loss, penalty, X, y, 1e-2, BLOCKS)
 
 
 @pytest.mark.parametrize("penalty", CERTIFIED)
@@ -37,7 +40,7 @@ def test_no_dual_point_beats_the_optimum(loss: str, penalty: str, seed: int, spr
     assert is_certifiable(problem)
     z = spread * np.random.default_rng(seed).normal(size=len(y))
     theta = balanced(problem, problem.loss.grad(z, y))
-    assert abs(theta.mean()) <= 1e-12
+    assert abs(theta.mean()) <= 1e-12 * max(1.0, np.abs(theta).max())
     terms = [conjugate_terms(problem, (X[:, block] - X[:, block].mean(axis=0)).T @ theta) for block in BLOCKS]
     total = {
         "conjugate": terms[0]["conjugate"] + terms[1]["conjugate"],

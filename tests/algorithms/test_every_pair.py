@@ -20,14 +20,14 @@ STRONG = sorted(name for name in REGULARIZERS if get_regularizer(name).strong_co
 
 
 @cache
-def data(task: str) -> tuple[np.ndarray, np.ndarray]:
+def data(loss: str) -> tuple[np.ndarray, np.ndarray]:
     """A column for each of thirty parties; those of three parties are constant."""
-    return correlated(task, rows=120, columns=30)
+    return correlated("amounts" if loss == "gamma" else get_loss(loss).task, rows=120, columns=30)
 
 
 @cache
 def least(loss: str, penalty: str, parties: int) -> float:
-    X, y = data(get_loss(loss).task)
+    X, y = data(loss)
     blocks = np.array_split(np.arange(X.shape[1]), parties)
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Solution may be inaccurate")  # by less than what is asked below
@@ -37,7 +37,7 @@ def least(loss: str, penalty: str, parties: int) -> float:
 def fit(
     loss: str, penalty: str, parties: int, method: str = "auto", tol: float = TOL
 ) -> VerticalClassifier | VerticalRegressor:
-    X, y = data(get_loss(loss).task)
+    X, y = data(loss)
     kind = VerticalClassifier if get_loss(loss).task == "classification" else VerticalRegressor
     columns = [part.tolist() for part in np.array_split(np.arange(X.shape[1]), parties)]
     model = kind(
@@ -48,6 +48,7 @@ def fit(
         alpha=ALPHA,
         tol=tol,
         max_rounds=MAX_ROUNDS,
+        **({"dispersion": 1.0} if loss == "negative_binomial" else {}),
     )
     return model.fit(X, y)
 
@@ -55,7 +56,7 @@ def fit(
 def objective(model: VerticalClassifier | VerticalRegressor) -> float:
     """From the coefficients alone, as nobody in a run could compute it."""
     loss = get_loss(model.loss)
-    X, y = data(loss.task)
+    X, y = data(model.loss)
     scores = X @ np.ravel(model.coef_) + float(np.ravel(model.intercept_)[0])
     penalty = get_regularizer(model.penalty)
     return float(loss.value(scores, y).mean()) + ALPHA * sum(penalty.value(coef) for coef in model.coef_by_party_)
@@ -85,10 +86,10 @@ def test_averaging_reaches_the_pooled_optimum(loss: str, penalty: str) -> None:
         check_optimal(fit(loss, penalty, parties, "averaged"), least(loss, penalty, 1))
 
 
-@pytest.mark.parametrize("penalty", sorted(REGULARIZERS))
+@pytest.mark.parametrize("penalty", sorted(set(REGULARIZERS) - {"group_lasso"}))
 @pytest.mark.parametrize("loss", sorted(set(LOSSES) - set(CONVEX)))
 def test_without_convexity_the_default_reaches_a_stationary_point(loss: str, penalty: str) -> None:
-    _, y = data(get_loss(loss).task)
+    _, y = data(loss)
     start = float(get_loss(loss).value(np.zeros_like(y), y).mean())
     for parties in (2, 3, 10, 30):
         model = fit(loss, penalty, parties, tol=1e-3)  # of the root of the measure below

@@ -133,7 +133,7 @@ def test_declared_numbers_give_the_value(regularizer: Regularizer) -> None:
 def test_form_admits_the_declared_numbers(regularizer: Regularizer) -> None:
     bounded = math.isfinite(regularizer.low) or math.isfinite(regularizer.high)
     if regularizer.form != "separable":
-        assert regularizer.l1 == 0.0
+        assert regularizer.l1 == (1.0 if regularizer.form == "group" else 0.0)
         assert not bounded
     assert (regularizer.form == "ball") == math.isfinite(regularizer.radius)
     assert regularizer.constraint == (regularizer.l1 == 0.0 and regularizer.l2 == 0.0)

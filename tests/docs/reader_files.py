@@ -80,6 +80,16 @@ def company(folder: Path) -> None:
         table.to_csv(folder / f"{name}.csv", index=False)
 
 
+def claims(folder: Path) -> None:
+    """bank.csv with counts and the months in which they were counted, and phone.csv."""
+    rng = np.random.default_rng(0)
+    rows, months = rng.normal(size=(ROWS, 2)), rng.integers(1, 13, ROWS)
+    bank = pd.DataFrame({"customer": np.arange(ROWS), "age": rows[:, 0], "months": months})
+    bank["calls"] = rng.poisson(months * np.exp(0.3 * rows.sum(axis=1)) / 6)
+    bank.to_csv(folder / "bank.csv", index=False)
+    pd.DataFrame({"customer": np.arange(ROWS), "plan": rows[:, 1]}).to_csv(folder / "phone.csv", index=False)
+
+
 FILES: dict[str, Callable[[Path], None]] = {
     "README.md": lambda folder: credit(folder, "calls", "plan"),
     "docs/how-to/align-ids.md": some_common,
@@ -88,6 +98,7 @@ FILES: dict[str, Callable[[Path], None]] = {
     "docs/how-to/evaluate.md": lambda folder: credit(folder, "calls", "plan", "since"),
     "docs/explanation/inference.md": lambda folder: credit(folder, "calls", "plan", "since"),
     "docs/how-to/encode-columns.md": lambda folder: credit(folder, "calls", "plan", "since", "zip"),
+    "docs/how-to/families.md": claims,
     "docs/how-to/job-files.md": job_files,
     "docs/how-to/larger-than-memory.md": large,
     "docs/how-to/predict-together.md": company,

@@ -71,6 +71,17 @@ EXAMPLES: dict[str, str] = {
     'model.kind = "trees"': job(top="rounds = 3", sections=TREES),
     "model.loss": job(sections='[model]\nloss = "hinge"\nalpha = 0.1'),
     "model.quantile": job(top="rounds = 3", sections=f'{TREES}loss = "quantile"\nquantile = 0.5'),
+    "model.quantile, linear": job(sections='[model]\nloss = "quantile"\nquantile = 0.5\nalpha = 0.1'),
+    "model.power": job(sections='[model]\nloss = "tweedie"\npower = 1.5\nalpha = 0.1'),
+    "model.dispersion": job(sections='[model]\nloss = "negative_binomial"\ndispersion = 0.5\nalpha = 0.1'),
+    'model.dispersion = "estimate"': job(
+        sections='[model]\nloss = "negative_binomial"\ndispersion = "estimate"\nalpha = 0.1'
+    ),
+    "model.class_weight": job(sections='[model]\nclass_weight = "balanced"'),
+    "model.class_weight, samples": sampled('[model]\nclass_weight = "balanced"\n'),
+    "model.class_weight, several classes": job(sections='[model]\nclass_weight = "balanced"\nclasses = 3'),
+    "model.costs": job(sections="[model]\ncosts = { false_positive = 1, false_negative = 5 }"),
+    "model.l1_ratio": job(sections='[model]\npenalty = "elastic_net"\nl1_ratio = 0.5\nalpha = 0.01'),
     "model.classes": job(top="rounds = 3", sections=f'{TREES}loss = "softmax"\nclasses = 3'),
     "model.penalty": job(sections='[model]\npenalty = "l1"\nalpha = 0.01'),
     "model.alpha": job(sections="[model]\nalpha = 0.01"),
@@ -135,6 +146,9 @@ EXAMPLES: dict[str, str] = {
     "party.numbers": job(party='numbers = "1,234.56"'),
     "party.features": job(party='features = ["x1"]'),
     "party.columns": job(party=f"columns = {RANGES}"),
+    "party.weight": job(party='weight = "w"'),
+    "party.offset": job(party='offset = "w"'),
+    "party.exposure": job(party='exposure = "w"', sections='[model]\nloss = "poisson"\nalpha = 0.1'),
     "party.width": job(party="width = 2", others="width = 2", sections=PRIVATE).replace('"y"', '"label"'),
 }
 
@@ -166,10 +180,11 @@ def write_files(folder: Path, text: str) -> dict[str, Path]:
             lines = [f"{label} 1:{x} 2:{z}" for label, (x, z) in zip(labels, values, strict=True)]
         else:
             held = samples or name == "a"
-            by_id = 'id = "id"' in text
-            lines = [("id," if by_id else "") + "x1,x2" + (",y" if held else "")]
+            by_id, more = 'id = "id"' in text, '"w"' in text and held
+            lines = [("id," if by_id else "") + "x1,x2" + (",y" if held else "") + (",w" if more else "")]
             rows = zip(range(ROWS), values, labels, strict=True)
             lines += [(f"{k}," if by_id else "") + f"{x},{z}" + (f",{y}" if held else "") for k, (x, z), y in rows]
+            lines[1:] = [line + (f",{1 + k % 3}" if more else "") for k, line in enumerate(lines[1:])]
         found[name].write_text("\n".join(lines) + "\n")
     return found
 

@@ -12,6 +12,10 @@ LOSSES = {
     "squared_hinge": lambda z, y: cp.sum_squares(cp.pos(1 - cp.multiply(y, z))) / 2,
     "huber": lambda z, y: cp.sum(cp.huber(z - y, 1.35)) / 2,
     "absolute": lambda z, y: cp.norm1(z - y),
+    "quantile": lambda z, y: cp.norm1(z - y) / 2,
+    "gamma": lambda z, y: cp.sum(z + cp.multiply(y, cp.exp(-z))) - float(np.sum(np.log(y) + 1)),
+    "tweedie": lambda z, y: 2 * cp.sum(cp.exp(z / 2) + cp.multiply(y, cp.exp(-z / 2))) - 4 * float(np.sum(np.sqrt(y))),
+    "negative_binomial": lambda z, y: cp.sum(cp.multiply(y + 1, cp.logistic(z)) - cp.multiply(y, z)) + _binomial(y),
     "poisson": lambda z, y: cp.sum(cp.exp(z) - cp.multiply(y, z)) + _poisson_constant(y),
 }
 
@@ -21,6 +25,12 @@ def _poisson_constant(y: np.ndarray) -> float:
     return float(np.sum(positive * np.log(positive)) - y.sum())
 
 
+def _binomial(y: np.ndarray) -> float:
+    """Least value of the negative binomial loss at dispersion 1, without its constant."""
+    positive = y[y > 0]
+    return float(np.sum(positive * np.log(positive)) - np.sum((y + 1) * np.log1p(y)))
+
+
 def optimum(loss: str, penalty: str, X: np.ndarray, y: np.ndarray, alpha: float, blocks: list[np.ndarray]) -> float:
     """Optimal value of (1/N) sum loss + alpha R, the intercept free; balls are of each block."""
     x, b = cp.Variable(X.shape[1]), cp.Variable()
@@ -28,6 +38,7 @@ def optimum(loss: str, penalty: str, X: np.ndarray, y: np.ndarray, alpha: float,
         "none": 0.0,
         "l2": alpha * cp.sum_squares(x) / 2,
         "l1": alpha * cp.norm1(x),
+        "group_lasso": alpha * cp.norm1(x),  # groups of one
         "elastic_net": alpha * (cp.norm1(x) / 2 + cp.sum_squares(x) / 4),
     }
     constraints = {

@@ -20,7 +20,7 @@ REQUESTS: dict[str, Privacy | None] = {
     "primal": Privacy(epsilon=2.0),
     "pdml": Privacy(epsilon=2.0, label_epsilon=1.0),
 }
-SOLVED = {"huber", "logistic", "poisson", "squared", "squared_hinge"}  # all that are convex and smooth
+SOLVED = {name for name, loss in LOSSES.items() if loss.convex and loss.smooth}
 BOUNDED = {"huber", "logistic"}
 
 

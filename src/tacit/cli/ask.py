@@ -51,7 +51,7 @@ def run(options: argparse.Namespace) -> int:
     require_packages()
     from tacit.cli.predict import write_predictions
     from tacit.data.load import load_prediction_data
-    from tacit.run.predict import predictions_of
+    from tacit.run.predict import predictions_of, row_offsets
     from tacit.text import listing
 
     sources = _sources(options.sources)
@@ -74,9 +74,8 @@ def run(options: argparse.Namespace) -> int:
         print(f"tacit: away, so counted as average in every row: {listing(reply.replaced)}", file=sys.stderr)
     for line in model.not_covered:
         print(f"tacit: the certificate does not cover {line}", file=sys.stderr)
-    write_predictions(
-        options.out, predictions_of(model, data.ids, model.score(data.shards) + reply.total, data.id_column)
-    )
+    score = model.score(data.shards) + row_offsets(model, data) + reply.total
+    write_predictions(options.out, predictions_of(model, data.ids, score, data.id_column))
     return 0
 
 

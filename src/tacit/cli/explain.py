@@ -56,8 +56,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Predict one row and take its score apart."""
     from tacit.cli.predict import match_paths
-    from tacit.run.explain import explain
-    from tacit.run.predict import load_model, load_rows, predict
+    from tacit.run.explain import explain, with_offset
+    from tacit.run.predict import load_model, load_rows, part_offsets, predict
 
     if options.top < 1:
         raise InputError(f"--top {options.top} is not allowed: it must be a whole number of at least 1")
@@ -70,6 +70,8 @@ def run(options: argparse.Namespace) -> int:
     predictions = predict(model, data)
     output = find_class(model, options.label, predictions.prediction[row])
     shares = explain(model, data.shards, row, output)
+    places = zip(shares, model.parties, data.tables, data.rows, strict=True)
+    shares = [with_offset(share, float(part_offsets(part, table, rows)[row])) for share, part, table, rows in places]
     for line in warnings(options.directory, model):
         tell(f"tacit: {line}")
     shown = names[0] if whole else options.party

@@ -231,6 +231,11 @@ class Encoder:
         return tuple(chain.from_iterable(column.names for column in self.columns))
 
     @property
+    def widths(self) -> tuple[int, ...]:
+        """Encoded columns of each column."""
+        return tuple(len(column.names) for column in self.columns)
+
+    @property
     def slices(self) -> tuple[slice, ...]:
         """Where the encoded columns of each column stand among all."""
         ends = np.cumsum([0, *(len(column.names) for column in self.columns)]).tolist()

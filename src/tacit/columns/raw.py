@@ -163,6 +163,11 @@ class RawEncoder:
     columns: tuple[RawColumn, ...]
 
     @property
+    def widths(self) -> tuple[int, ...]:
+        """None: columns are not encoded."""
+        return ()
+
+    @property
     def curves(self) -> Curves:
         """None: trees take cells as they are."""
         return ()

@@ -390,7 +390,7 @@ class ClusterFile:
 
     def _table(self) -> Table:
         """The ids and labels as a table, which has as many rows as the files."""
-        names = [name for name in (self.spec.id, self.spec.label) if name is not None]
+        names = list(self.spec.apart.values())
         parts = []
         for file in self.files:
             try:

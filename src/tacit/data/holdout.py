@@ -28,6 +28,7 @@ import numpy.typing as npt
 
 from tacit.columns.table import ArrowTable, Table, number_cells
 from tacit.errors import InputError
+from tacit.problem.losses.rows import bare_labels
 from tacit.text import plural, show
 from tacit.types import Shard, Vector
 
@@ -167,7 +168,8 @@ def set_aside(
     """
     mask = held[0] if len(labels) == len(held[0]) else np.concatenate(list(held))
     left = labels[~mask]
-    if not any_class and len(np.unique(labels)) == 2 and len(np.unique(left)) == 1:
+    kinds, kept = np.unique(bare_labels(labels)), np.unique(bare_labels(left))
+    if not any_class and len(kinds) == 2 and len(kept) == 1:
         raise InputError("holdout leaves labels of one class only to train on: lower holdout, or change seed")
     trained = [cut_rows(shard, ~own) for shard, own in zip(shards, held, strict=True)]
     aside = tuple(cut_rows(shard, own) for shard, own in zip(shards, held, strict=True))

@@ -6,8 +6,10 @@ file is copied, sorted or cut, which a second file would not.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+import math
+import numbers
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -16,6 +18,8 @@ import numpy.typing as npt
 from tacit.columns.table import Table
 from tacit.errors import InputError
 from tacit.problem.losses import Logistic, Loss
+from tacit.problem.losses.base import is_number
+from tacit.problem.losses.rows import ROW, bare_labels, with_rows
 from tacit.text import listing, plural, show
 from tacit.types import Vector
 
@@ -27,11 +31,91 @@ class Labels:
     """What the labels mean: their classes where there are two, the negative one first.
 
     Where the rows are split, those of all nodes follow each other; `epsilons` say at which each was randomized before.
+    Where rows have an offset or a weight, `values` has them too (see `tacit.problem.losses.rows`), and `columns` says
+    which columns they were read from.
     """
 
     values: Vector
     classes: tuple[Any, ...] = ()
     epsilons: Vector | None = None
+    columns: Mapping[str, str] = field(default_factory=dict)
+
+    def with_rows(self, rows: RowValues) -> Labels:
+        """The labels with what else each row has."""
+        if not rows.columns:
+            return self
+        return replace(self, values=with_rows(self.values, rows.offset, rows.weight), columns=rows.columns)
+
+    def weighted(self, class_weight: Any) -> Labels:
+        """The labels with the weights of their classes, all weights at mean 1; as they are where there are none."""
+        values: Any = self.values
+        if class_weight is None and "weight" not in self.columns:
+            return self
+        values = values.copy() if values.dtype == ROW else with_rows(values)
+        if class_weight is not None:
+            kinds = np.asarray(self.classes)[(bare_labels(values) > 0).astype(int)]
+            values["weight"] *= class_weights(kinds, class_weight, values["weight"])
+        values["weight"] /= values["weight"].mean()
+        return replace(self, values=values)
+
+
+@dataclass(frozen=True, eq=False)
+class RowValues:
+    """What rows have beside a label: offsets, exposure (whose logarithm is in the offset) and weights.
+
+    `columns` says of which of these which column they were read from.
+    """
+
+    columns: Mapping[str, str] = field(default_factory=dict)
+    offset: Vector | None = None
+    weight: Vector | None = None
+
+    def take(self, rows: Any) -> RowValues:
+        """Those of some rows."""
+        offset, weight = (None if one is None else one[rows] for one in (self.offset, self.weight))
+        return RowValues(self.columns, offset, weight)
+
+    @classmethod
+    def together(cls, parts: Sequence[RowValues]) -> RowValues:
+        """Those of several parties' rows, one after the other."""
+        if not parts or not parts[0].columns:
+            return cls()
+        joined = [
+            None if getattr(parts[0], name) is None else np.concatenate([getattr(part, name) for part in parts])
+            for name in ("offset", "weight")
+        ]
+        return cls(parts[0].columns, *joined)
+
+
+def read_row_values(table: Table, columns: Mapping[str, str]) -> RowValues:
+    """What the rows of a file have beside a label.
+
+    Parameters
+    ----------
+    table : Table
+    columns : mapping of str to str
+        Of "weight", "offset" and "exposure" those that are wanted, with the name of the column.
+
+    Raises
+    ------
+    InputError
+        For a blank, and for weights and exposures that are not above 0; rows count from 1.
+    """
+    if not columns:
+        return RowValues()
+    table.require(list(columns.values()))
+    values = {role: np.asarray(table.features([name])[:, 0], dtype=np.float64) for role, name in columns.items()}
+    for role, own in values.items():
+        bad = np.flatnonzero(~np.isfinite(own) if role == "offset" else ~(np.isfinite(own) & (own > 0)))
+        if bad.size:
+            must = "a number" if role == "offset" else "a number above 0"
+            raise InputError(
+                f"party {show(table.party)}: the {role} {show(columns[role])} is {own[bad[0]]:g} in row {bad[0] + 1}: "
+                f"it must be {must}; fix it, or leave the row out"
+            )
+    offsets = [values["offset"]] if "offset" in values else []
+    offsets += [np.log(values["exposure"])] if "exposure" in values else []
+    return RowValues(dict(columns), sum(offsets[1:], offsets[0]) if offsets else None, values.get("weight"))
 
 
 def encode_labels(
@@ -128,6 +212,42 @@ def _encode_several(values: Any, count: int, party: str, positive: Any) -> Label
     check_repeated(classes, len(values), party)
     plain = (value if isinstance(value, str | int | float) else str(value) for value in classes.tolist())
     return Labels(codes.astype(np.float64), tuple(plain))
+
+
+def class_weights(labels: npt.NDArray[Any], asked: Any, weights: Vector | None = None) -> Vector:
+    """The weight of each row's class.
+
+    Parameters
+    ----------
+    labels : array
+    asked : "balanced" or mapping
+        "balanced": rows / (classes * rows of the class), so that every class weighs the same. A mapping gives the
+        weight of each class; a class that it leaves out has weight 1.
+    weights : array, optional
+        Other weights of the rows, by which "balanced" counts them.
+
+    Raises
+    ------
+    InputError
+        For anything else, a class that no row has, or a weight that is not above 0.
+    """
+    classes, codes = np.unique(labels, return_inverse=True)
+    if isinstance(asked, str) and asked == "balanced":
+        counts = np.bincount(codes, weights)
+        return np.asarray((counts.sum() / (classes.size * counts))[codes], dtype=np.float64)
+    if not isinstance(asked, Mapping):
+        raise InputError(f'class_weight={show(asked)} is not allowed: give "balanced", or a weight for each class')
+    by_class = np.ones(classes.size)
+    for name, weight in asked.items():
+        found = [k for k, value in enumerate(classes.tolist()) if value == name or str(value) == str(name)]
+        if not found:
+            raise InputError(
+                f"class_weight names {show(name)}, which is no class: they are {listing(classes.tolist())}"
+            )
+        if isinstance(weight, bool) or not isinstance(weight, numbers.Real) or not 0 < float(weight) < np.inf:
+            raise InputError(f"class_weight of {show(name)} is {show(weight)}: it must be a number above 0")
+        by_class[found[0]] = float(weight)
+    return np.asarray(by_class[codes])
 
 
 def encode_classes(y: npt.ArrayLike, *, party: str = "") -> tuple[Vector, npt.NDArray[Any]]:
@@ -318,6 +438,54 @@ def _check_two(classes: npt.NDArray[Any], prefix: str, matched: str) -> None:
 def _is_continuous(classes: npt.NDArray[Any]) -> bool:
     """Tell whether the values are measurements rather than class numbers."""
     return classes.dtype.kind == "f" and bool(np.any(classes != np.floor(classes)))
+
+
+# --- From a probability to a decision: the threshold that follows from what the two kinds of wrong answer cost
+#
+# Where p is the probability of the positive class, calling a row positive costs (1 - p) false_positive on average, and
+# calling it negative p false_negative: the first is less from p = false_positive / (false_positive + false_negative)
+# on. It is the best threshold where probabilities are calibrated; those of a model with class weights are not.
+
+
+WRONG_ANSWERS = ("false_positive", "false_negative")
+EXAMPLE = "{false_positive: 1, false_negative: 5}"
+
+
+def check_costs(costs: Any, loss: Loss, class_weight: Any = None) -> None:
+    """Refuse costs that are not two numbers above 0, or that do not fit the loss or class weights.
+
+    Raises
+    ------
+    InputError
+    """
+    if costs is None:
+        return
+    if loss.outputs > 1:
+        raise InputError(f"costs is for two classes, and there are {loss.outputs}: leave it out")
+    if not isinstance(costs, Mapping) or set(costs) != set(WRONG_ANSWERS):
+        raise InputError(f"costs={costs!r} is not allowed: give both costs, such as {EXAMPLE}")
+    for name in WRONG_ANSWERS:
+        if not is_number(costs[name]) or not costs[name] > 0:
+            raise InputError(f"costs: {name}={costs[name]!r} is not allowed: it must be a number above 0")
+    if not loss.log_odds:
+        raise InputError(f"costs does not fit loss={loss.name!r}, which gives no probabilities: use loss='logistic'")
+    if class_weight is not None:
+        raise InputError(
+            "costs and class_weight together would count the costs twice: class_weight changes the probabilities that "
+            "the threshold is for; leave one of them out"
+        )
+
+
+def probability_threshold(costs: Mapping[str, float] | None) -> float:
+    """The probability from which a row counts as positive: 0.5 without costs."""
+    if costs is None:
+        return 0.5
+    return float(costs["false_positive"]) / (float(costs["false_positive"]) + float(costs["false_negative"]))
+
+
+def score_threshold(costs: Mapping[str, float] | None) -> float:
+    """The same as a score, the logarithm of the odds: 0 without costs."""
+    return 0.0 if costs is None else math.log(costs["false_positive"]) - math.log(costs["false_negative"])
 
 
 # --- Files whose labels were randomized by their contributors: how a file says so, and with which epsilon

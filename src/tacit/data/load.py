@@ -19,13 +19,14 @@ from tacit.columns.spec import CATEGORY, ColumnSpec, EncodeRules, is_wildcard, r
 from tacit.columns.table import ArrowTable, Table, is_column_number
 from tacit.data.align import Counts, MatchedRows, Rows, align
 from tacit.data.holdout import Holdout, Mask
-from tacit.data.labels import encode_known, file_labels, refuse_randomized
+from tacit.data.labels import Labels, RowValues, encode_known, file_labels, read_row_values, refuse_randomized
 from tacit.data.read import DAMAGED, FileStyle, csv_names, frame_table, is_libsvm, read_table
 from tacit.errors import InputError
 from tacit.problem.losses import Loss
 from tacit.text import listing, plural, show
 from tacit.types import Matrix, Shard, Vector
 
+ROW_COLUMNS = ("weight", "offset", "exposure")
 Source = Any  # the path of a file, or a data frame: pandas and Arrow ship no types
 
 
@@ -51,6 +52,8 @@ class PartySpec:
         What is known of its feature columns beforehand.
     width : int or None
         How many columns its LIBSVM file has. Where rows are protected it must be stated, as the rows would tell it.
+    weight, offset, exposure : str or None
+        Columns beside the label: what a row counts, what is added to its score, and how long it was observed.
     delimiter : str
         What separates the cells of its CSV file.
     numbers : str
@@ -69,6 +72,9 @@ class PartySpec:
     positive: str | float | bool | None = None
     columns: tuple[ColumnSpec, ...] = ()
     width: int | None = None
+    weight: str | None = None
+    offset: str | None = None
+    exposure: str | None = None
     delimiter: str = ","
     numbers: str = "1234.56"
     holdout_column: str | None = None
@@ -80,9 +86,16 @@ class PartySpec:
         return FileStyle(self.delimiter, self.numbers)
 
     @property
-    def apart(self) -> tuple[str, ...]:
-        """Its columns that are no features, unless it lists them."""
-        return tuple(name for name in (self.id, self.label, self.holdout_column) if name is not None)
+    def row_columns(self) -> dict[str, str]:
+        """The columns that say more of a row than its label, by what they say."""
+        known = {role: getattr(self, role) for role in ROW_COLUMNS}
+        return {role: name for role, name in known.items() if name is not None}
+
+    @property
+    def apart(self) -> dict[str, str]:
+        """The columns that are no features, by what they are; that of the holdout is one where it is listed."""
+        known = {"id": self.id, "label": self.label, **self.row_columns, "holdout_column": self.holdout_column}
+        return {role: name for role, name in known.items() if name is not None}
 
     @property
     def text_columns(self) -> tuple[str, ...]:
@@ -112,6 +125,8 @@ class JobData:
         By party, how its columns were encoded; LIBSVM files are not.
     raw : mapping of str to RawEncoder
         By party, how its columns were read, where trees take them as they are.
+    rows : RowValues
+        What the rows have beside a label.
     """
 
     shards: list[Shard]
@@ -120,6 +135,7 @@ class JobData:
     counts: Counts
     encodings: Mapping[str, Encoding] = field(default_factory=dict)
     raw: Mapping[str, RawEncoder] = field(default_factory=dict)
+    rows: RowValues = field(default_factory=RowValues)
 
 
 @dataclass(frozen=True, eq=False)
@@ -162,6 +178,8 @@ class MatchedFiles:
     alignment : MatchedRows
     labels : array
         Of the common rows, as in the file.
+    rows : RowValues
+        What these rows have beside a label.
     """
 
     specs: Sequence[PartySpec]
@@ -169,6 +187,7 @@ class MatchedFiles:
     names: Sequence[tuple[str, ...]]
     alignment: MatchedRows
     labels: npt.NDArray[Any]
+    rows: RowValues = field(default_factory=RowValues)
 
     def encoded(
         self, encode: EncodeRules | None = None, protected: Collection[str] = (), holdout: Holdout | None = None
@@ -214,7 +233,7 @@ class MatchedFiles:
         return holdout.held(self.tables[at], column, self.alignment.rows[at], self.alignment.ids)
 
     def _data(self, shards: list[Shard], encodings: Mapping[str, Encoding] | None = None) -> JobData:
-        return JobData(shards, self.labels, self.alignment.ids, self.alignment.counts, encodings or {})
+        return JobData(shards, self.labels, self.alignment.ids, self.alignment.counts, encodings or {}, rows=self.rows)
 
 
 def load_training_data(
@@ -276,10 +295,12 @@ def match_files(
     names = [feature_names(table, spec, label) for table, spec in zip(tables, specs, strict=True)]
     # Checked before the rows are reordered, so that the message counts rows as the file does.
     values = file_labels(tables[holder].column(label), party=specs[holder].name)
+    more = read_row_values(tables[holder], specs[holder].row_columns)
     alignment = align(tables, [spec.id for spec in specs])
     if matched is not None:
         matched(alignment.counts)
-    return MatchedFiles(specs, tables, names, alignment, values[alignment.rows[holder]])
+    chosen = alignment.rows[holder]
+    return MatchedFiles(specs, tables, names, alignment, values[chosen], more.take(chosen))
 
 
 def read_training_table(spec: PartySpec, folder: str | os.PathLike[str], *, protected: bool = False) -> Table:
@@ -298,7 +319,7 @@ def text_columns(spec: PartySpec, path: Path) -> tuple[str, ...]:
         names = csv_names(path, spec.style)
     except (csv.Error, *DAMAGED):  # what is wrong is said when its rows are read
         names = ()
-    own = [name for name in names if name not in spec.apart]
+    own = [name for name in names if name not in spec.apart.values()]
     return text_names(spec.columns, spec.features or own)
 
 
@@ -400,6 +421,12 @@ class LabelledRows:
     data: PredictionData
     labels: Vector
 
+    def labels_of(self, specs: Sequence[PartySpec]) -> Vector:
+        """The labels, with the offsets and weights of their rows where the label holder's file has such columns."""
+        at = next(number for number, spec in enumerate(specs) if spec.label is not None)
+        found = read_row_values(self.data.tables[at], specs[at].row_columns).take(self.data.rows[at])
+        return Labels(self.labels).with_rows(found).values
+
 
 def load_labelled(
     specs: Sequence[PartySpec],
@@ -454,11 +481,11 @@ def _ids_of_rows(table: Table, name: str | None) -> npt.NDArray[Any] | None:
 def feature_names(table: Table, spec: PartySpec, label: str) -> tuple[str, ...]:
     """Return the columns a party trains on: those it lists, or all but its id and label."""
     refuse_randomized(table)
-    table.require(spec.apart)
+    table.require(list(spec.apart.values()))
     if spec.features is not None:
         table.require(spec.features)
         return spec.features
-    names = ordered(table, table.default_features(set(spec.apart)))
+    names = ordered(table, table.default_features(set(spec.apart.values())))
     if not names:
         raise InputError(f"party {show(spec.name)} has no feature columns: add columns, or leave the party out")
     if label in names:
@@ -492,7 +519,9 @@ def _shards(
                 Shard(table.party, _pick(table.features(columns, absent_as_zero=remarks is not None), rows), columns)
             )
         elif remarks is None:
-            shards.append(Shard(table.party, encoder.matrix(table, rows), encoder.names, encoder.curves))
+            shards.append(
+                Shard(table.party, encoder.matrix(table, rows), encoder.names, encoder.curves, encoder.widths)
+            )
         else:
             matrix, more = encoder.predicting(table, rows)
             remarks += more

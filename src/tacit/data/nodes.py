@@ -15,7 +15,7 @@ from tacit.columns.constants import Encoding, Part, make_encoding
 from tacit.columns.spec import ColumnSpec, EncodeRules, common_specs
 from tacit.columns.table import ArrowTable, SparseTable, Table
 from tacit.data.holdout import Holdout, Mask
-from tacit.data.labels import epsilon_column, file_labels, label_epsilons
+from tacit.data.labels import RowValues, epsilon_column, file_labels, label_epsilons, read_row_values
 from tacit.data.load import PartySpec, ordered, refuse_columns, stated_width, text_columns
 from tacit.data.read import read_table
 from tacit.errors import InputError
@@ -41,6 +41,8 @@ class NodesData:
         How the columns of all nodes were encoded; None where they were not.
     held : sequence of masks or None
         Which rows of each node are held out; None for none.
+    rows : sequence of RowValues
+        What each node's rows have beside a label.
     """
 
     shards: list[Shard]
@@ -49,6 +51,7 @@ class NodesData:
     ids: Sequence[npt.NDArray[Any] | None] = ()
     encoding: Encoding | None = None
     held: Sequence[Mask | None] = ()
+    rows: Sequence[RowValues] = ()
 
 
 def load_nodes(
@@ -88,6 +91,7 @@ def load_nodes(
     columns = node_columns(tables, specs)
     wide = isinstance(tables[0], SparseTable)
     labels = [file_labels(table.column(spec.label or ""), party=spec.name) for table, spec in pairs]
+    more = [read_row_values(table, spec.row_columns) for table, spec in pairs]
     ids = [None if spec.id is None else table.column(spec.id) for table, spec in pairs]
     rule = holdout or Holdout()
     held = [rule.held(table, spec.holdout_column, None, own) for (table, spec), own in zip(pairs, ids, strict=True)]
@@ -96,9 +100,9 @@ def load_nodes(
     if encoding is not None:
         encoder = encoding.encoder
         shards = [Shard(table.party, encoder.matrix(table), encoder.names, encoder.curves) for table in tables]
-        return NodesData(shards, labels, epsilons, ids, encoding, held)
+        return NodesData(shards, labels, epsilons, ids, encoding, held, more)
     shards = [Shard(table.party, table.features(columns, absent_as_zero=wide), columns) for table in tables]
-    return NodesData(shards, labels, epsilons, ids, None, held)
+    return NodesData(shards, labels, epsilons, ids, None, held, more)
 
 
 def read_nodes(specs: Sequence[PartySpec], folder: str | os.PathLike[str], *, protected: bool = False) -> list[Table]:
@@ -181,11 +185,12 @@ def _same(own: Sequence[tuple[str, ...]], specs: Sequence[PartySpec]) -> tuple[s
 
 def _features(table: Table, spec: PartySpec) -> tuple[str, ...]:
     """The columns that one node offers: those it lists, or all but its id, its label and the label's epsilon."""
-    table.require([*spec.apart, *(spec.features or ())])
+    apart = list(spec.apart.values())
+    table.require([*apart, *(spec.features or ())])
     epsilon = epsilon_column(spec.label or "")
     if epsilon in (spec.features or ()):
         raise InputError(f"party {show(spec.name)}: {show(epsilon)} is no feature: remove it from features")
-    names = spec.features or ordered(table, table.default_features({*spec.apart, epsilon}))
+    names = spec.features or ordered(table, table.default_features({*apart, epsilon}))
     if not names:
         raise InputError(f"party {show(spec.name)} has no feature columns: add columns, or leave the party out")
     return names

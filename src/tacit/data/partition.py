@@ -1,8 +1,9 @@
-"""Split the columns of one matrix between parties."""
+"""Split the columns of one matrix between parties, and the time that samples were observed into intervals."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from numbers import Integral
 from typing import Any
 
@@ -147,3 +148,72 @@ def _check_cover(n_columns: int, lists: Sequence[Sequence[int]]) -> None:
     left = [column for column in range(n_columns) if column not in holder]
     if left:
         raise InputError(f"no party holds column {listing(left)} of X: give each to a party, or drop it from X")
+
+
+# --- Follow-up time cut into intervals: rows of a piecewise-exponential survival model
+
+
+@dataclass(frozen=True, eq=False)
+class SurvivalRows:
+    """One row for each sample and each interval that it entered.
+
+    Attributes
+    ----------
+    row : array of int
+        Which sample it is: take the columns of X by it.
+    interval : array of int
+        From 0: the interval between cut `interval` - 1 and cut `interval`. As a category among the columns it gives
+        each interval a rate of its own.
+    exposure : array
+        How long the sample was observed in the interval.
+    event : array
+        1 where the event happened in the interval, 0 elsewhere.
+    """
+
+    row: npt.NDArray[np.int64]
+    interval: npt.NDArray[np.int64]
+    exposure: npt.NDArray[np.float64]
+    event: npt.NDArray[np.float64]
+
+
+def survival_rows(durations: Any, events: Any, cuts: Any) -> SurvivalRows:
+    """Rows of a piecewise-exponential survival model, which is a Poisson model of events with exposure.
+
+    Parameters
+    ----------
+    durations : array
+        How long each sample was observed, above 0.
+    events : array of bool, or 0 and 1
+        Whether the event happened at the end of that time; where it did not, the sample was censored.
+    cuts : sequence of float
+        Where one interval ends and the next begins, above 0 and rising; a time on a cut belongs to the interval before.
+
+    Returns
+    -------
+    SurvivalRows
+        In the order of the samples, and of time within each.
+
+    Raises
+    ------
+    InputError
+        For times that are not above 0, events that are neither 0 nor 1, or cuts that do not rise.
+    """
+    times, happened, ends = (np.asarray(values, dtype=np.float64) for values in (durations, events, cuts))
+    if times.ndim != 1 or times.shape != happened.shape:
+        raise InputError(
+            f"durations have shape {times.shape}, events {happened.shape}: give one of each for each sample"
+        )
+    bad = np.flatnonzero(~(np.isfinite(times) & (times > 0)))
+    if bad.size:
+        raise InputError(f"durations: {times[bad[0]]:g} in row {bad[0]} is not allowed: it must be a number above 0")
+    if not np.isin(happened, (0.0, 1.0)).all():
+        raise InputError("events must be 0 or 1, or False or True")
+    if ends.ndim != 1 or not np.isfinite(ends).all() or np.any(np.diff(np.concatenate([[0.0], ends])) <= 0):
+        raise InputError("cuts must be numbers above 0 that rise, such as [1, 3, 6]")
+    last = np.searchsorted(ends, times, side="left")
+    row = np.repeat(np.arange(times.size), last + 1)
+    interval = np.arange(row.size) - np.repeat(np.cumsum(last + 1) - (last + 1), last + 1)
+    starts, stops = np.concatenate([[0.0], ends]), np.concatenate([ends, [np.inf]])
+    exposure = np.minimum(times[row], stops[interval]) - starts[interval]
+    event = np.where(interval == last[row], happened[row], 0.0)
+    return SurvivalRows(row, interval, exposure, event)

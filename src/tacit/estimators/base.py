@@ -19,12 +19,12 @@ from sklearn.utils.validation import column_or_1d, validate_data
 from tacit.blocks import check_matrix
 from tacit.columns.raw import OwnColumns
 from tacit.columns.table import ArrowTable
-from tacit.data.labels import encode_classes
+from tacit.data.labels import check_costs, class_weights, encode_classes, score_threshold
 from tacit.data.partition import split_columns, take_columns
 from tacit.errors import InputError
 from tacit.estimators.encoding import as_table, dense, refuse_twins
 from tacit.problem.losses import Logistic, Loss, of_classes
-from tacit.problem.registry import get_loss
+from tacit.problem.registry import get_loss, make_loss
 from tacit.text import show
 from tacit.types import Curves, Matrix, Shard, Vector
 
@@ -65,9 +65,15 @@ def checked_table(estimator: Any, X: Any, *y: Any, as_it_is: bool) -> Any:
     )
 
 
-def checked_loss(name: Any, tasks: tuple[str, ...], estimator: str) -> Loss:
-    """The loss of an estimator, which must be for its task."""
-    loss = get_loss(name)
+def asked_loss(estimator: Any) -> Loss:
+    """The loss of an estimator, with the numbers that it gives."""
+    settings = {name: getattr(estimator, name, None) for name in ("quantile", "power", "dispersion")}
+    return checked_loss(estimator.loss, estimator._tasks, type(estimator).__name__, **settings)
+
+
+def checked_loss(name: Any, tasks: tuple[str, ...], estimator: str, **settings: Any) -> Loss:
+    """The loss of an estimator, which must be for its task; `settings` are its numbers, None for the usual ones."""
+    loss = make_loss(name, **settings)
     if loss.task not in tasks:
         kind = estimator.removesuffix("CV").removesuffix("Classifier").removesuffix("Regressor")
         other = kind + ("Regressor" if loss.task != "classification" else "Classifier")
@@ -105,6 +111,71 @@ def checked_weights(sample_weight: Any, rows: int) -> Vector | None:
     if weights.sum() <= 0:
         raise InputError("sample_weight is zero for every row: give at least one row a positive weight")
     return None if np.all(weights == 1.0) else weights
+
+
+@dataclass(frozen=True)
+class RowExtras:
+    """What a user gives for each row beside its label, as it was given; None where it was not."""
+
+    sample_weight: Any = None
+    offset: Any = None
+    exposure: Any = None
+
+    @property
+    def has_offset(self) -> bool:
+        """Whether something is added to the scores."""
+        return self.offset is not None or self.exposure is not None
+
+
+def with_class_weights(weights: Vector | None, encoded: Vector, asked: Any, classes: Any) -> Vector | None:
+    """Row weights times the weight of the row's class; `asked` as in `class_weights`, None leaves them as they are."""
+    if asked is None:
+        return weights
+    codes = encoded if len(classes) > 2 else encoded > 0
+    labels = np.asarray(classes)[codes.astype(int)]
+    own = class_weights(labels, asked, weights)
+    return own if weights is None else own * weights
+
+
+def checked_offset(offset: Any, exposure: Any, rows: int, loss: Loss) -> Vector | None:
+    """What is added to the score of each row: the offset, and the logarithm of the exposure; None without either."""
+    if exposure is not None and loss.task != "counts":
+        raise InputError(
+            f"exposure does not fit loss={loss.name!r}: its logarithm is added to the logarithm of the mean, which the "
+            "losses 'poisson', 'negative_binomial', 'gamma' and 'tweedie' have; use offset"
+        )
+    if offset is not None:
+        refuse_offset(loss)
+    parts = [] if offset is None else [_one_for_each_row(offset, rows, "offset")]
+    if exposure is not None:
+        exposed = _one_for_each_row(exposure, rows, "exposure")
+        if exposed.min(initial=1.0) <= 0:
+            bad = int(np.flatnonzero(exposed <= 0)[0])
+            raise InputError(
+                f"exposure is {exposed[bad]:g} in row {bad}: it must be above 0; leave out rows that were not exposed"
+            )
+        parts.append(np.log(exposed))
+    return sum(parts[1:], parts[0]) if parts else None
+
+
+def refuse_offset(loss: Loss) -> None:
+    """Refuse offsets of rows that have several scores."""
+    if loss.outputs > 1:
+        raise InputError(f"offset is for two classes or numbers, and the labels have {loss.outputs}: leave it out")
+
+
+def _one_for_each_row(given: Any, rows: int, name: str) -> Vector:
+    try:
+        values = np.asarray(given, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"{name} has an entry that is not a number: give one number for each row") from error
+    values = np.full(rows, values) if values.ndim == 0 else values
+    if values.shape != (rows,):
+        raise InputError(f"{name} has shape {values.shape}: give one number for each of the {rows} rows")
+    if not np.isfinite(values).all():
+        bad = int(np.flatnonzero(~np.isfinite(values))[0])
+        raise InputError(f"{name} is {values[bad]:g} in row {bad}: give a number")
+    return values
 
 
 # --- What users may hand over as X: one table that is split, or one table for each party, in a list or by name
@@ -412,11 +483,12 @@ Rows = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False)
 class Groups:
-    """Each node's rows, their labels as given, and their weights; in the order of the nodes."""
+    """Each node's rows, their labels as given, their weights and offsets; in the order of the nodes."""
 
     tables: list[Matrix]
     labels: list[npt.NDArray[Any]]
     weights: list[Vector] | None
+    offsets: list[Vector] | None = None
 
     @property
     def sizes(self) -> tuple[int, ...]:
@@ -428,11 +500,13 @@ class Groups:
         return [Shard(name, table, columns, curves) for name, table in zip(names, self.tables, strict=True)]
 
 
-def deal_out(X: Matrix, y: npt.NDArray[Any], weights: Vector | None, parties: Any, rng: Any) -> Groups:
+def deal_out(
+    X: Matrix, y: npt.NDArray[Any], weights: Vector | None, parties: Any, rng: Any, offset: Vector | None = None
+) -> Groups:
     """Deal the rows of one table out at random: to a number of nodes, or in groups of given sizes."""
     groups = split_rows(X.shape[0], parties, rng)
-    own = None if weights is None else [weights[rows] for rows in groups]
-    return Groups([X[rows] for rows in groups], [y[rows] for rows in groups], own)
+    own, moved = (None if one is None else [one[rows] for rows in groups] for one in (weights, offset))
+    return Groups([X[rows] for rows in groups], [y[rows] for rows in groups], own, moved)
 
 
 def split_rows(n_rows: int, parties: Any, rng: Any) -> list[Rows]:
@@ -525,11 +599,20 @@ class _Scoring:
     _scores: Any
     _joint_coef: Any
 
+    def _scores_at(self, X: Any, offset: Any, exposure: Any = None) -> Vector:
+        """Score of each row, with its offset."""
+        scores = np.asarray(self._scores(X))
+        loss = of_classes(get_loss(self.loss), 1 if scores.ndim == 1 else scores.shape[1])
+        more = checked_offset(offset, exposure, len(scores), loss)
+        return scores if more is None else scores + more
+
 
 class LinearClassifierMixin(ClassifierMixin, _Scoring):
     """Predictions of a classifier with two classes, or with more where the loss is the logistic one."""
 
     classes_: npt.NDArray[Any]
+    class_weight: Any = None
+    costs: Any = None
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -538,11 +621,15 @@ class LinearClassifierMixin(ClassifierMixin, _Scoring):
 
     def _encode(self, labels: npt.NDArray[Any]) -> Vector:
         encoded, self.classes_ = encode_classes(labels)
+        check_costs(self.costs, self._loss_of(), self.class_weight)
         return encoded
 
-    def _loss_of(self, name: Any, tasks: tuple[str, ...]) -> Loss:
+    def _loss_of(self) -> Loss:
         """The loss for as many classes as the labels have."""
-        return of_classes(checked_loss(name, tasks, type(self).__name__), len(self.classes_))
+        return of_classes(asked_loss(self), len(self.classes_))
+
+    def _with_class_weights(self, weights: Vector | None, encoded: Vector) -> Vector | None:
+        return with_class_weights(weights, encoded, self.class_weight, self.classes_)
 
     def _set_model(self, result: Any) -> None:
         several = len(self.classes_) > 2
@@ -550,28 +637,29 @@ class LinearClassifierMixin(ClassifierMixin, _Scoring):
         self.coef_ = coef if several else coef[None, :]
         self.intercept_ = result.model.intercept if several else np.array([result.model.intercept])
 
-    def decision_function(self, X: Any) -> Vector:
+    def decision_function(self, X: Any, offset: Any = None) -> Vector:
         """Score of each row: positive means the second class. Of more than two classes, a column for each."""
-        return np.asarray(self._scores(X))
+        return self._scores_at(X, offset)
 
-    def predict(self, X: Any) -> npt.NDArray[Any]:
+    def predict(self, X: Any, offset: Any = None) -> npt.NDArray[Any]:
         """Label of each row."""
-        scores = np.asarray(self._scores(X))
-        return np.asarray(self.classes_[(scores > 0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)])
+        scores = self._scores_at(X, offset)
+        positive = scores > score_threshold(self.costs)
+        return np.asarray(self.classes_[positive.astype(int) if scores.ndim == 1 else scores.argmax(axis=1)])
 
     @available_if(lambda self: get_loss(self.loss).log_odds)
-    def predict_proba(self, X: Any) -> Vector:
+    def predict_proba(self, X: Any, offset: Any = None) -> Vector:
         """Probability of each class; for losses whose best score is the log odds."""
-        scores = np.asarray(self._scores(X))
+        scores = self._scores_at(X, offset)
         if scores.ndim > 1:
             return np.asarray(softmax(scores, axis=1))
         positive = expit(scores)
         return np.column_stack([1 - positive, positive])
 
     @available_if(lambda self: get_loss(self.loss).log_odds)
-    def predict_log_proba(self, X: Any) -> Vector:
+    def predict_log_proba(self, X: Any, offset: Any = None) -> Vector:
         """Logarithm of the probability of each class; for losses whose best score is the log odds."""
-        scores = np.asarray(self._scores(X))
+        scores = self._scores_at(X, offset)
         if scores.ndim > 1:
             return np.asarray(log_softmax(scores, axis=1))
         return -np.column_stack([np.logaddexp(0, scores), np.logaddexp(0, -scores)])
@@ -580,12 +668,19 @@ class LinearClassifierMixin(ClassifierMixin, _Scoring):
 class LinearRegressorMixin(RegressorMixin, _Scoring):
     """Predictions of a regression."""
 
-    def _loss_of(self, name: Any, tasks: tuple[str, ...]) -> Loss:
-        return checked_loss(name, tasks, type(self).__name__)
+    quantile: Any = None
+    power: Any = None
+    dispersion: Any = None
 
-    def predict(self, X: Any) -> Vector:
-        """Prediction for each row."""
-        scores = np.asarray(self._scores(X))
+    def _loss_of(self) -> Loss:
+        return asked_loss(self)
+
+    def _with_class_weights(self, weights: Vector | None, encoded: Vector) -> Vector | None:
+        return weights
+
+    def predict(self, X: Any, offset: Any = None, exposure: Any = None) -> Vector:
+        """Prediction for each row; without `offset` and `exposure` they are 0 and 1, also where the fit had others."""
+        scores = self._scores_at(X, offset, exposure)
         if get_loss(self.loss).task != "counts":
             return scores
         with np.errstate(over="ignore"):

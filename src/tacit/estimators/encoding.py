@@ -381,7 +381,7 @@ def encode_columns(
         part = Part(table, rows, None if weights is None else weights[rows])
         found[name] = _encoding([part], specs, rules, protected=name in protected)
         encoder = found[name].encoder
-        shards.append(Shard(name, encoder.matrix(table), encoder.names, encoder.curves))
+        shards.append(Shard(name, encoder.matrix(table), encoder.names, encoder.curves, encoder.widths))
         if name not in protected:
             means[name] = _mean_row([shards[-1].features], [weights])
     return Encodings(found, means), shards

@@ -35,10 +35,11 @@ from tacit.plan.terms import named_loss
 from tacit.privacy.certificate import Certificate
 from tacit.privacy.request import Privacy
 from tacit.problem.registry import LOSSES, REGULARIZERS
+from tacit.problem.regularizers import ElasticNet
 from tacit.report.run import write_report
 from tacit.run.explain import Explanation, explain_rows
-from tacit.run.folder import FORMAT, RunFolder, SavedJoint, SavedPart, SavedResult, history_record
-from tacit.run.predict import ALL_PARTIES, Predictions, SavedModel, load_rows
+from tacit.run.folder import FORMAT, RunFolder, SavedJoint, SavedPart, SavedResult, history_record, serving_loss
+from tacit.run.predict import ALL_PARTIES, Predictions, SavedModel, load_rows, row_offsets
 from tacit.run.result import Model, Result, TreePart, versions
 from tacit.run.saved import SavedRun, in_order, read_run
 from tacit.run.tree_parts import SavedTrees
@@ -157,7 +158,7 @@ class FittedModel(BaseEstimator):
         names = [part.name for part in run.model.parts]
         classes = np.asarray(getattr(self, "classes_", ())).tolist()
         first = next(iter(encoders.values()), None) if run.model.mean is not None else None
-        folder.write_joint(SavedJoint(run.loss, classes, names, run.model, first, []))
+        folder.write_joint(SavedJoint(run.loss, classes, names, run.model, first, [], getattr(self, "costs", None)))
 
     def _tree_encoder(self, party: str) -> RawEncoder:
         """How the columns of a party with trees are read."""
@@ -198,6 +199,10 @@ class FittedModel(BaseEstimator):
             rho=given["rho"],
             published=given.get("published", False),
             terms=getattr(self, "terms_", given["terms"]),
+            l1_ratio=given["penalty"].l1 if isinstance(given["penalty"], ElasticNet) else None,
+            class_weight=_by_text(given.get("class_weight")),
+            costs=given.get("costs"),
+            **_settings(serving_loss(self._run.loss)),
         )
 
     def _trees_section(self, given: Mapping[str, Any]) -> TreesSection | None:
@@ -241,6 +246,17 @@ def _name_of(key: str, value: Any, known: Mapping[str, Any]) -> str:
             f"a model with a {key} of your own cannot be saved, as no file could name it: pickle it instead"
         )
     return str(name)
+
+
+def _settings(loss: Any) -> dict[str, Any]:
+    """The numbers of a loss that jobs can say."""
+    known = loss.settings
+    return {name: known[name] for name in ModelSection().loss_settings if name in known}
+
+
+def _by_text(weights: Any) -> Any:
+    """Weights of classes as a job has them: by their names as text."""
+    return {str(name): float(own) for name, own in weights.items()} if isinstance(weights, Mapping) else weights
 
 
 def _headline(certificate: Certificate) -> str:
@@ -335,7 +351,8 @@ class LoadedModel(SavedRun):
         data = load_rows(model, in_order(_framed(model, rows), names))
         encoders = model.encoders or (None,) * len(names)
         whose = [ALL_PARTIES] if self.on_graph else names
-        return explain_rows(model.parties, data.shards, encoders, model.constant, whose)
+        constant = model.constant + row_offsets(model, data)
+        return explain_rows(model.parties, data.shards, encoders, constant, whose)
 
     def report(self, path: str | Path | None = None) -> Path:
         """Write the page of the run, as `tacit report` does; by default into its folder."""

@@ -22,8 +22,11 @@ from tacit.estimators.base import (
     Groups,
     LinearClassifierMixin,
     LinearRegressorMixin,
+    RowExtras,
     as_given,
+    asked_loss,
     checked_names,
+    checked_offset,
     checked_table,
     checked_weights,
     column_names,
@@ -35,6 +38,7 @@ from tacit.estimators.base import (
     numbered,
     numbers_of_rows,
     real_labels,
+    refuse_offset,
 )
 from tacit.estimators.encoding import (
     ColumnWishes,
@@ -55,12 +59,14 @@ from tacit.plan import Plan, SampleSplit, TrainingRequest, make_plan
 from tacit.plan.splits import GRAPH_SOLVERS
 from tacit.privacy.request import Privacy
 from tacit.problem.losses import Loss
+from tacit.problem.losses.rows import RowLoss, with_rows
 from tacit.problem.regularizers import Regularizer
 from tacit.run.graph import GraphRun
 from tacit.run.inference import TrainedOn
 from tacit.run.prepare import with_encoding
 from tacit.run.progress import progress
 from tacit.run.result import Result
+from tacit.run.search import leaves_dispersion_open, settle_dispersion
 from tacit.topologies import make_graph
 from tacit.types import Shard, Vector
 
@@ -94,6 +100,8 @@ class _Horizontal(EncodedTables, FittedModel):
         terms: str = "linear",
         ranges: Any = None,
         categories: Any = None,
+        class_weight: Any = None,
+        costs: Any = None,
     ) -> None:
         self.loss = loss
         self.penalty = penalty
@@ -115,6 +123,8 @@ class _Horizontal(EncodedTables, FittedModel):
         self.terms = terms
         self.ranges = ranges
         self.categories = categories
+        self.class_weight = class_weight
+        self.costs = costs
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -123,7 +133,7 @@ class _Horizontal(EncodedTables, FittedModel):
 
     # --- fitting --------------------------------------------------------------------------------------
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, offset: Any = None, exposure: Any = None) -> Self:
         """Train; a fit that fails leaves the estimator as it was.
 
         Parameters
@@ -132,10 +142,15 @@ class _Horizontal(EncodedTables, FittedModel):
             list or by name, as in {"north": A, "south": B}
         y : array of labels, classes for a classifier, numbers for a regressor; or one array per party, as X
         sample_weight : array, or one per party, as X; or None
+        offset : array, or one per party, as X; or None
+            Added to the score of each row, with no coefficient; it stays with the row.
+        exposure : array, or one per party, as X; or None
+            How long or how much each row was observed, above 0; its logarithm is an offset. For "poisson",
+            "negative_binomial", "gamma" and "tweedie".
         """
         before = dict(self.__dict__)
         try:
-            result = self._fit(X, y, sample_weight)
+            result = self._fit(X, y, RowExtras(sample_weight, offset, exposure))
             self._run = fitted_run(result, _first(y))
             if not result.converged and result.plan.private is None:
                 warnings.warn(_why_not(result), ConvergenceWarning, stacklevel=2)
@@ -145,11 +160,14 @@ class _Horizontal(EncodedTables, FittedModel):
             raise
         return self
 
-    def _fit(self, X: Any, y: Any, sample_weight: Any) -> Result:
+    def _fit(self, X: Any, y: Any, extras: RowExtras) -> Result:
         rng = check_random_state(self.random_state)
-        groups, columns, tables = self._take_in(X, y, sample_weight, rng)
+        groups, columns, tables = self._take_in(X, y, extras, rng, asked_loss(self))
         encoded = self._encode(np.concatenate(groups.labels))
-        loss = self._loss_of(self.loss, self._tasks)
+        loss, groups = self._loss_of(), self._class_weighted(groups, encoded)
+        if groups.offsets is not None:
+            refuse_offset(loss)
+            loss, encoded = RowLoss(loss), with_rows(encoded, np.concatenate(groups.offsets))
         labels = np.split(encoded, np.cumsum(groups.sizes)[:-1])
         parties = names_of(X) or numbered(len(groups.tables))
         groups, encodings, privacy = self._encoded(groups, tables, parties, loss)
@@ -158,26 +176,40 @@ class _Horizontal(EncodedTables, FittedModel):
         plan = self._plan(groups, len(columns), int(rng.randint(2**31 - 1)), parties, loss, privacy)
         plan.problem.loss.check_labels(encoded)
         shards = groups.shards(plan.graph.names, columns, curves)
-        run = GraphRun(plan, shards, labels, groups.weights)
+        estimated = leaves_dispersion_open(plan, getattr(self, "dispersion", None))
         with progress(plan, visible=True) if self.verbose else nullcontext() as observe:
-            result = run.go(observe)
+            result = GraphRun(plan, shards, labels, groups.weights).go(observe)
         self.graph_ = plan.graph
+        if estimated:
+            joint = None if groups.weights is None else np.concatenate(groups.weights)
+            found = settle_dispersion(
+                result, lambda plan, _: GraphRun(plan, shards, labels, groups.weights).go(), shards, encoded, joint
+            )
+            result = found.result
         self._keep(result, columns, encodings)
-        self._trained_on = TrainedOn.of_nodes(plan, shards, encoded, encoder, groups.weights)
+        if estimated:
+            self.dispersion_, self.n_rounds_, self.n_iter_ = found.dispersion, found.rounds, found.rounds
+        self._trained_on = TrainedOn.of_nodes(result.plan, shards, encoded, encoder, groups.weights)
         return result
 
+    def _class_weighted(self, groups: Groups, encoded: Vector) -> Groups:
+        """Each node's rows, weighted by their class too where that is asked for."""
+        joint = None if groups.weights is None else np.concatenate(groups.weights)
+        weights, ends = self._with_class_weights(joint, encoded), np.cumsum(groups.sizes)[:-1]
+        return groups if weights is None else replace(groups, weights=np.split(weights, ends))
+
     def _take_in(
-        self, X: Any, y: Any, sample_weight: Any, rng: Any
+        self, X: Any, y: Any, extras: RowExtras, rng: Any, loss: Loss
     ) -> tuple[Groups, tuple[str, ...], list[ArrowTable] | None]:
         """Each node's rows, and the columns; where these are to be encoded, numbers of rows and the whole tables."""
         parties, wishes = names_of(X), ColumnWishes(self.terms, self.ranges, self.categories)
         if parties is not None:
             X, y = in_order(X, parties), in_order(y, parties, "y")
-            sample_weight = in_order(sample_weight, parties, "sample_weight")
-        elif isinstance(y, Mapping) or isinstance(sample_weight, Mapping):
+            extras = RowExtras(**{name: in_order(own, parties, name) for name, own in vars(extras).items()})
+        elif isinstance(y, Mapping) or any(isinstance(own, Mapping) for own in vars(extras).values()):
             raise InputError("y or sample_weight is a mapping and X is not: give X by party too, or all as lists")
         if is_block_list(X):
-            return self._take_in_blocks(X, y, sample_weight, parties or numbered(len(X)), wishes)
+            return self._take_in_blocks(X, y, extras, parties or numbered(len(X)), wishes, loss)
         names = different_names(X)
         asked = wishes.asks([X], [names or ()])
         X, labels = checked_table(self, X, y, as_it_is=asked and names is not None)
@@ -186,28 +218,32 @@ class _Horizontal(EncodedTables, FittedModel):
         labels, columns = column_or_1d(labels, warn=True), names or column_names(X)
         if len(labels) != X.shape[0]:
             raise InputError(f"y has {len(labels)} labels for {X.shape[0]} rows: give one label for each row")
-        weights = checked_weights(sample_weight, X.shape[0])
+        weights = checked_weights(extras.sample_weight, X.shape[0])
+        offset = checked_offset(extras.offset, extras.exposure, X.shape[0], loss)
         held = numbers_of_rows(X) if asked else X
         if weights is not None and not weights.all():  # rows that count for nothing go to nobody
-            held, labels, weights = held[weights > 0], labels[weights > 0], weights[weights > 0]
-        groups = deal_out(held, labels, weights, self.parties, rng)
+            kept = weights > 0
+            held, labels, weights = held[kept], labels[kept], weights[kept]
+            offset = None if offset is None else offset[kept]
+        groups = deal_out(held, labels, weights, self.parties, rng, offset)
         return groups, columns, [as_table(dense(X, "X", columns), columns, "X")] * len(groups.tables) if asked else None
 
     def _take_in_blocks(
-        self, X: Any, y: Any, sample_weight: Any, parties: tuple[str, ...], wishes: ColumnWishes
+        self, X: Any, y: Any, extras: RowExtras, parties: tuple[str, ...], wishes: ColumnWishes, loss: Loss
     ) -> tuple[Groups, tuple[str, ...], list[ArrowTable] | None]:
         """The same where each node has a table of its own."""
         names, own = different_names(X[0]), column_names(X[0])
         asked = wishes.asks(X, [column_names(table) for table in X], parties)
         if not asked:
             checked_names(X[0])
-        groups = as_given(X, y, sample_weight, names, parties, as_it_is=asked)
+        groups = as_given(X, y, extras.sample_weight, names, parties, as_it_is=asked)
+        groups = replace(groups, offsets=_offsets(groups, extras, loss))
         self.n_features_in_ = X[0].shape[1]
         self.__dict__.pop("feature_names_in_", None)
         if names is not None:
             self.feature_names_in_ = np.array(names, dtype=object)
-        if sample_weight is not None:
-            groups = _weighted(groups, sample_weight)
+        if extras.sample_weight is not None:
+            groups = _weighted(groups, extras.sample_weight)
         if not asked:
             return groups, own, None
         return (
@@ -298,7 +334,10 @@ class _Horizontal(EncodedTables, FittedModel):
     def _encode(self, labels: npt.NDArray[Any]) -> Vector:
         raise NotImplementedError
 
-    def _loss_of(self, name: Any, tasks: tuple[str, ...]) -> Loss:
+    def _loss_of(self) -> Loss:
+        raise NotImplementedError
+
+    def _with_class_weights(self, weights: Vector | None, encoded: Vector) -> Vector | None:
         raise NotImplementedError
 
     def _set_model(self, result: Result) -> None:
@@ -430,10 +469,13 @@ class HorizontalRegressor(LinearRegressorMixin, _Horizontal):
     Parameters
     ----------
     loss : str or Loss, default "squared"
-        "squared" (1/2 (prediction - y)^2), "huber" or "poisson" (counts; predicts exp of the score).
+        "squared" (1/2 (prediction - y)^2) or "huber"; "poisson", "negative_binomial", "gamma" or "tweedie", as in
+        VerticalRegressor.
     penalty, alpha, parties, graph, method, published, fit_intercept, rho, max_rounds, tol, privacy, engine, \
 random_state, verbose, secure_aggregation, options, terms, ranges, categories
         As in HorizontalClassifier.
+    power, dispersion : float or None
+        Of loss "tweedie" and "negative_binomial", as in VerticalRegressor.
 
     Attributes
     ----------
@@ -467,11 +509,15 @@ random_state, verbose, secure_aggregation, options, terms, ranges, categories
         terms: str = "linear",
         ranges: Any = None,
         categories: Any = None,
+        power: float | None = None,
+        dispersion: float | None = None,
     ) -> None:
         super().__init__(
             loss, penalty, alpha, parties, graph, method, published, fit_intercept, rho, max_rounds, tol, privacy,
             engine, random_state, verbose, secure_aggregation, options, terms, ranges, categories,
         )  # fmt: skip
+        self.power = power
+        self.dispersion = dispersion
 
     def _set_model(self, result: Result) -> None:
         self.coef_ = result.model.coef
@@ -506,7 +552,20 @@ def _weighted(groups: Groups, sample_weight: Any) -> Groups:
         [table[rows] for table, rows in zip(groups.tables, keep, strict=True)],
         [labels[rows] for labels, rows in zip(groups.labels, keep, strict=True)],
         [own[rows] for own, rows in zip(weights, keep, strict=True)],
+        None if groups.offsets is None else [own[rows] for own, rows in zip(groups.offsets, keep, strict=True)],
     )
+
+
+def _offsets(groups: Groups, extras: RowExtras, loss: Loss) -> list[Vector] | None:
+    """What is added to the scores of each node's rows; None where nothing is."""
+    given: list[list[Any]] = []
+    for name in ("offset", "exposure"):
+        own = getattr(extras, name)
+        if own is not None and (not isinstance(own, list | tuple) or len(own) != len(groups.tables)):
+            raise InputError(f"X has tables of {len(groups.tables)} parties: give {name} as a list, an array for each")
+        given.append([None] * len(groups.tables) if own is None else list(own))
+    found = [checked_offset(own, exposed, rows, loss) for own, exposed, rows in zip(*given, groups.sizes, strict=True)]
+    return [own for own in found if own is not None] or None
 
 
 def _why_not(result: Result) -> str:

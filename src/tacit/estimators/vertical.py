@@ -22,6 +22,8 @@ from tacit.estimators.base import (
     ColumnLayout,
     LinearClassifierMixin,
     LinearRegressorMixin,
+    RowExtras,
+    checked_offset,
     checked_table,
     checked_weights,
     column_names,
@@ -56,11 +58,13 @@ from tacit.estimators.fitted import FittedModel, fitted_run
 from tacit.plan import FeatureSplit, Plan, TrainingRequest, make_plan
 from tacit.privacy.request import Privacy
 from tacit.problem.losses import Loss
+from tacit.problem.losses.rows import RowLoss, with_rows
 from tacit.problem.regularizers import Regularizer
 from tacit.run.inference import TrainedOn
 from tacit.run.prepare import with_encoding
 from tacit.run.progress import progress
 from tacit.run.result import Result, TreePart, joint_scores
+from tacit.run.search import leaves_dispersion_open, settle_dispersion
 from tacit.run.star import Run, Start
 from tacit.types import Shard, Vector
 
@@ -117,6 +121,8 @@ class _Vertical(EncodedTables, FittedModel):
         ranges: Any = None,
         categories: Any = None,
         own_part: str = CURVES,
+        class_weight: Any = None,
+        costs: Any = None,
     ) -> None:
         self.loss = loss
         self.penalty = penalty
@@ -137,6 +143,8 @@ class _Vertical(EncodedTables, FittedModel):
         self.ranges = ranges
         self.categories = categories
         self.own_part = own_part
+        self.class_weight = class_weight
+        self.costs = costs
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -145,7 +153,7 @@ class _Vertical(EncodedTables, FittedModel):
 
     # --- fitting --------------------------------------------------------------------------------------
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, offset: Any = None, exposure: Any = None) -> Self:
         """Train; a fit that fails leaves the estimator as it was.
 
         Parameters
@@ -154,10 +162,15 @@ class _Vertical(EncodedTables, FittedModel):
             {"bank": A, "shop": B}, or in PartyTables; the first party holds the labels
         y : array of labels: classes for a classifier, numbers for a regressor
         sample_weight : array or None
+        offset : array or None
+            Added to the score of each row, with no coefficient; the label holder alone knows it.
+        exposure : array or None
+            How long or how much each row was observed, above 0; its logarithm is an offset. For "poisson",
+            "negative_binomial", "gamma" and "tweedie".
         """
         before = dict(self.__dict__)
         try:
-            result = self._fit(X, y, sample_weight)
+            result = self._fit(X, y, RowExtras(sample_weight, offset, exposure))
             self._run = fitted_run(result, y)
             if not result.converged and result.plan.private is None:
                 warnings.warn(_why_not(result), ConvergenceWarning, stacklevel=2)
@@ -167,18 +180,35 @@ class _Vertical(EncodedTables, FittedModel):
             raise
         return self
 
-    def _fit(self, X: Any, y: Any, sample_weight: Any) -> Result:
-        prepared = self._prepare(X, y, sample_weight, self.alpha, self.privacy, self._wishes(self.terms))
+    def _fit(self, X: Any, y: Any, extras: RowExtras) -> Result:
+        prepared = self._prepare(X, y, extras, self.alpha, self.privacy, self._wishes(self.terms))
+        estimated = leaves_dispersion_open(prepared.plan, getattr(self, "dispersion", None))
         run = Run(prepared.plan, prepared.shards, prepared.labels)
         if self.warm_start and hasattr(self, "coef_by_party_"):
             run.start_from(self._last_model(prepared))
-        return self._go(run, prepared)
+        result = self._go(run, prepared)
+        if estimated:
+            result = self._settle_dispersion(result, prepared)
+        return result
+
+    def _settle_dispersion(self, first: Result, prepared: PreparedParties) -> Result:
+        """Fit the dispersion and the model in turn, each model from the last one."""
+
+        def fit(plan: Plan, last: Result) -> Result:
+            run = Run(plan, prepared.shards, prepared.labels)
+            run.start_from(Start([part.coef for part in last.model.parts], last.model.intercept))
+            return run.go()
+
+        found = settle_dispersion(first, fit, prepared.shards, prepared.labels, prepared.plan.problem.row_weights)
+        self._keep(found.result, prepared)
+        self.dispersion_, self.n_rounds_, self.n_iter_ = found.dispersion, found.rounds, found.rounds
+        return found.result
 
     def _wishes(self, terms: str) -> ColumnWishes:
         return ColumnWishes(terms, self.ranges, self.categories)
 
     def _prepare(
-        self, X: Any, y: Any, sample_weight: Any, alpha: float, privacy: Any, wishes: ColumnWishes
+        self, X: Any, y: Any, extras: RowExtras, alpha: float, privacy: Any, wishes: ColumnWishes
     ) -> PreparedParties:
         """Check what was handed over, encode what is to be encoded, and plan."""
         tables, layout, labels = self._take_in(own_tables(X), y, wishes)
@@ -186,11 +216,8 @@ class _Vertical(EncodedTables, FittedModel):
         rows = _rows(tables[0])
         if len(encoded) != rows:
             raise InputError(f"y has {len(encoded)} labels for {rows} rows: give one label for each row")
-        loss, weights, encodings = (
-            self._loss_of(self.loss, self._tasks),
-            checked_weights(sample_weight, rows),
-            Encodings(),
-        )
+        loss, weights, encodings = self._loss_of(), checked_weights(extras.sample_weight, rows), Encodings()
+        weights = self._with_class_weights(weights, encoded)
         shards = [table for table in tables if isinstance(table, Shard)]
         if len(shards) < len(tables):
             asked = privacy if isinstance(privacy, Privacy) else None
@@ -201,6 +228,9 @@ class _Vertical(EncodedTables, FittedModel):
         if self.own_part != CURVES:
             trees = ask_trees(self.own_part, tables[0], loss, privacy if isinstance(privacy, Privacy) else None)
             shards[0] = with_trees(shards[0], trees, cast("ArrowTable", tables[0]), self.own_part)
+        offset = checked_offset(extras.offset, extras.exposure, rows, loss)
+        if offset is not None:
+            loss, encoded = RowLoss(loss), with_rows(encoded, offset)
         plan = self._plan(shards, loss, weights, alpha, privacy, trees)
         plan.problem.loss.check_labels(encoded)
         return PreparedParties(plan, shards, encoded, layout, encodings, trees)
@@ -346,7 +376,10 @@ class _Vertical(EncodedTables, FittedModel):
     def _encode(self, labels: npt.NDArray[Any]) -> Vector:
         raise NotImplementedError
 
-    def _loss_of(self, name: Any, tasks: tuple[str, ...]) -> Loss:
+    def _loss_of(self) -> Loss:
+        raise NotImplementedError
+
+    def _with_class_weights(self, weights: Vector | None, encoded: Vector) -> Vector | None:
         raise NotImplementedError
 
     def _set_model(self, result: Result) -> None:
@@ -416,7 +449,8 @@ class VerticalClassifier(LinearClassifierMixin, _Vertical):
         "logistic" (softmax where there are more than two classes), "hinge", "squared_hinge" or "sigmoid" (smooth, not
         convex), which are for two classes.
     penalty : str, Regularizer or None, default "l2"
-        "l2" (1/2 ||coef||^2), "l1", "elastic_net", "nonnegative", "box", "ball" (of each party's coefficients), "none".
+        "l2" (1/2 ||coef||^2), "l1", "elastic_net", "group_lasso" (of the encoded columns of each column),
+        "nonnegative", "box", "ball" (of each party's coefficients), "none".
     alpha : float, default 1e-4
         Weight of the penalty; without meaning for the constraints "nonnegative", "box" and "ball".
     parties : int, list of sizes, or list of column lists, default 2
@@ -463,6 +497,11 @@ class VerticalClassifier(LinearClassifierMixin, _Vertical):
         "trees" grows boosted trees on its columns (`pip install "tacit[trees]"`); "auto" takes them where
         their out-of-fold loss on its own rows, by the labels that are sent, is lower by more than a standard error.
         Columns must be encoded (`terms="spline"`).
+    class_weight : "balanced", dict or None, default None
+        Weight of each class, times `sample_weight`; "balanced" lets every class weigh the same.
+    costs : dict or None, default None
+        What a wrong answer costs, such as {"false_positive": 1, "false_negative": 5}: `predict` then takes the second
+        class where its probability is above false_positive / (false_positive + false_negative), here 1/6.
 
     Notes
     -----
@@ -515,15 +554,26 @@ class VerticalRegressor(LinearRegressorMixin, _Vertical):
     Parameters
     ----------
     loss : str or Loss, default "squared"
-        "squared" (1/2 (prediction - y)^2), "huber", "absolute" or "poisson" (counts; predicts exp of the score).
+        "squared" (1/2 (prediction - y)^2), "huber", "absolute" or "quantile"; with log link, so that exp of the score
+        is predicted: "poisson" and "negative_binomial" (counts), "gamma" (positive amounts) and "tweedie" (amounts,
+        some of them 0). The last four are half the deviance, as in scikit-learn.
     penalty, alpha, parties, fit_intercept, method, rho, max_rounds, tol, privacy, engine, random_state, verbose, \
 warm_start, secure_aggregation, terms, ranges, categories, own_part
         As in VerticalClassifier.
+    quantile : float or None
+        Of loss "quantile": the share of labels that is to lie below the prediction; None is 0.5.
+    power : float or None
+        Of loss "tweedie": variance grows as mean^power, above 1 and below 2; None is 1.5.
+    dispersion : float or None
+        Of loss "negative_binomial": the variance is mean + dispersion mean^2. None estimates it, by maximum likelihood:
+        the model and the dispersion are fitted in turn until neither changes.
 
     Attributes
     ----------
     coef_ : array of shape (n_features,)
     intercept_ : float
+    dispersion_ : float
+        Where it was estimated.
     coef_by_party_, encoders_, n_rounds_, converged_, trace_, certificate_, traffic_, outlook_
         As in VerticalClassifier.
     """
@@ -551,11 +601,17 @@ warm_start, secure_aggregation, terms, ranges, categories, own_part
         ranges: Any = None,
         categories: Any = None,
         own_part: str = CURVES,
+        quantile: float | None = None,
+        power: float | None = None,
+        dispersion: float | None = None,
     ) -> None:
         super().__init__(
             loss, penalty, alpha, parties, fit_intercept, method, rho, max_rounds, tol, privacy, engine,
             random_state, verbose, warm_start, secure_aggregation, terms, ranges, categories, own_part,
         )  # fmt: skip
+        self.quantile = quantile
+        self.power = power
+        self.dispersion = dispersion
 
     def _set_model(self, result: Result) -> None:
         self.coef_ = self._joint

@@ -15,10 +15,12 @@ from sklearn.model_selection import check_cv
 from tacit.columns.spec import AUTO, LINEAR, SPLINE, TERMS
 from tacit.data.holdout import Splits, deal_folds
 from tacit.errors import InputError
+from tacit.estimators.base import RowExtras, asked_loss
 from tacit.estimators.encoding import ColumnWishes
 from tacit.estimators.vertical import PreparedParties, VerticalClassifier, VerticalRegressor, _Vertical
 from tacit.plan import Plan
 from tacit.problem.alphas import CURVE_ALPHAS, alpha_grid, check_rule
+from tacit.problem.losses.rows import bare_labels, estimates_dispersion
 from tacit.problem.regularizers import Regularizer
 from tacit.run.result import Result
 from tacit.run.search import AlphaSearch, TermsSearch, check_not_private, search_alpha
@@ -53,6 +55,8 @@ class _Search(_Vertical):
         terms: str = "linear",
         ranges: Any = None,
         categories: Any = None,
+        class_weight: Any = None,
+        costs: Any = None,
     ) -> None:
         self.loss = loss
         self.penalty = penalty
@@ -73,14 +77,18 @@ class _Search(_Vertical):
         self.terms = terms
         self.ranges = ranges
         self.categories = categories
+        self.class_weight = class_weight
+        self.costs = costs
 
-    def _fit(self, X: Any, y: Any, sample_weight: Any) -> Result:
+    def _fit(self, X: Any, y: Any, extras: RowExtras) -> Result:
         check_not_private(self.privacy)
         check_rule(self.rule)
+        if estimates_dispersion(asked_loss(self), getattr(self, "dispersion", None)):
+            raise InputError("a search for alpha needs the dispersion of loss='negative_binomial': give dispersion")
         if self.terms not in (*TERMS, AUTO):
             raise InputError(f"terms={self.terms!r} is unknown: choose one of {', '.join((*TERMS, AUTO))}")
         codes = TERMS if self.terms == AUTO else (self.terms,)
-        tried = [self._prepare(X, y, sample_weight, 1.0, None, self._wishes(terms)) for terms in codes]
+        tried = [self._prepare(X, y, extras, 1.0, None, self._wishes(terms)) for terms in codes]
         splits = self._splits(tried[0].plan, tried[0].labels)
         # Curves without any bend are lines: there is nothing to choose.
         first, *others = [self._searched(one, splits) for one in tried if one is tried[0] or one.encodings.have_bends]
@@ -112,6 +120,7 @@ class _Search(_Vertical):
 
     def _splits(self, plan: Plan, encoded: Vector) -> Splits:
         """Folds of the rows that weigh anything, dealt out by class; or those that scikit-learn's `cv` makes."""
+        encoded = bare_labels(encoded)
         problem, kinds = plan.problem, encoded if plan.problem.loss.task == "classification" else None
         if isinstance(self.cv, numbers.Integral):
             weights = problem.row_weights
@@ -228,11 +237,17 @@ class VerticalRegressorCV(_Search, VerticalRegressor):
         terms: str = "linear",
         ranges: Any = None,
         categories: Any = None,
+        quantile: float | None = None,
+        power: float | None = None,
+        dispersion: float | None = None,
     ) -> None:
         super().__init__(
             loss, penalty, alphas, cv, rule, parties, fit_intercept, method, rho, max_rounds, tol, privacy, engine,
             random_state, verbose, secure_aggregation, terms, ranges, categories,
         )  # fmt: skip
+        self.quantile = quantile
+        self.power = power
+        self.dispersion = dispersion
 
 
 def _warn_unfinished(searches: Sequence[AlphaSearch], plan: Plan) -> None:

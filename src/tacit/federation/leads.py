@@ -313,7 +313,8 @@ class StarLead:
         if self.task.name not in asked:
             self.handler.keep_part(session.own_part())
         classes = self.handler.own.held_labels.classes
-        self.folder.write_joint(SavedJoint(plan.problem.loss, classes, names, model))
+        costs = self.task.job.model.costs
+        self.folder.write_joint(SavedJoint(plan.problem.loss, classes, names, model, costs=costs))
         if self.handler.own.held is not None:
             self._evaluate(session, model)
         finish_lead(self.folder, session.state, session.history)

@@ -277,7 +277,7 @@ class NodeHandler:
         folder = self.task.folder
         model = PartyModel(node.name, node.columns, node.coef, -node.intercept)
         write_part(folder, model, None, own)
-        write_whole(folder, plan, model, own.held_labels.classes, own.encoding, node)
+        write_whole(folder, plan, model, own, node, self.task.job.model.costs)
         write_about(folder, self.task, model, own, plan, self.journal.at)
         write_certificate(folder, plan, node.name, own, shared=True)
         if own.held is not None and RunFolder(folder).read_evaluation() is None:

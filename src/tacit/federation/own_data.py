@@ -16,7 +16,7 @@ from tacit.columns.table import Table
 from tacit.data.align import Rows, text_ids
 from tacit.data.cluster import Cluster, ClusterAddress, ClusterFile, ClusterRows, connect
 from tacit.data.holdout import HeldOut, Holdout, Mask, cut_rows, held_rows, set_aside
-from tacit.data.labels import Labels, encode_labels, file_labels
+from tacit.data.labels import Labels, encode_labels, file_labels, read_row_values
 from tacit.data.load import PartySpec, feature_names, party_encoding, read_training_table
 from tacit.data.nodes import load_nodes
 from tacit.errors import InputError
@@ -80,7 +80,9 @@ class OwnFile:
             shard = Shard(self.spec.name, self.table.features(self.features)[chosen], self.features)
         else:
             encoder = encoding.encoder
-            shard = Shard(self.spec.name, encoder.matrix(self.table, chosen), encoder.names, encoder.curves)
+            shard = Shard(
+                self.spec.name, encoder.matrix(self.table, chosen), encoder.names, encoder.curves, encoder.widths
+            )
         return OwnRows(shard, self._labels(chosen), encoding)
 
     def _as_they_are(self, rows: Rows, learnt: Rows) -> OwnRows:
@@ -96,7 +98,8 @@ class OwnFile:
         dropped, loss = len(values) - len(rows), loss_of(self.job)
         labels = encode_labels(values[rows], cast("Loss", loss), self.spec.name, self.spec.positive, dropped=dropped)
         loss.check_labels(labels.values)
-        return labels
+        more = read_row_values(self.table, self.spec.row_columns).take(rows)
+        return labels.with_rows(more).weighted(self.job.model.class_weight)
 
 
 @dataclass(frozen=True, eq=False)
@@ -197,7 +200,8 @@ def open_node(job: Job, name: str, data: Path) -> OwnRows:
     read = load_nodes([spec], ".", job.encode, protected=True, stated=name in job.protected, holdout=holdout)
     if read.epsilons:
         raise InputError('labels that were randomized beforehand cannot be trained on with engine = "flare" yet')
-    own = OwnRows(read.shards[0], _node_labels(job, name, read.labels[0]), read.encoding)
+    labels = _node_labels(job, name, read.labels[0]).with_rows(read.rows[0])
+    own = OwnRows(read.shards[0], labels, read.encoding)
     if not job.holdout:
         return own
     held = held_rows(own.shard.features.shape[0], job.holdout, job.seed or 0, read.ids[0])

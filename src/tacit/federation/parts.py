@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
-from tacit.columns.constants import Encoding
 from tacit.federation.own_data import OwnRows
 from tacit.federation.protocol import Reason, RefusalError
 from tacit.federation.site import OVER, Task
@@ -32,16 +30,21 @@ def write_part(folder: Path, model: PartyModel | TreePart, id_: str | None, own:
         assert own.raw is not None, "trees are grown on columns as they are"
         RunFolder(folder).write_part(SavedTrees(model, id_, own.raw))
         return
-    RunFolder(folder).write_part(SavedPart(model, id_, None if own.encoding is None else own.encoding.encoder))
+    encoder = None if own.encoding is None else own.encoding.encoder
+    columns = {} if own.labels is None or id_ is None else own.labels.columns
+    RunFolder(folder).write_part(SavedPart(model, id_, encoder, columns))
 
 
 def write_whole(
-    folder: Path, plan: Plan, model: PartyModel, classes: Sequence[Any], encoding: Encoding | None, node: Node
+    folder: Path, plan: Plan, model: PartyModel, own: OwnRows, node: Node, costs: Mapping[str, float] | None
 ) -> None:
     """Write a node's model of whole rows, with which it predicts at home."""
     whole = consensus_model(plan, (model,), model.coef, -model.offset, node)
-    encoder = None if encoding is None else encoding.encoder
-    RunFolder(folder).write_joint(SavedJoint(plan.problem.loss, classes, plan.graph.names, whole, encoder))
+    encoder, labels = None if own.encoding is None else own.encoding.encoder, own.held_labels
+    names = plan.graph.names
+    RunFolder(folder).write_joint(
+        SavedJoint(plan.problem.loss, labels.classes, names, whole, encoder, costs=costs, columns=labels.columns)
+    )
 
 
 def write_about(folder: Path, task: Task, model: PartyModel | TreePart, own: OwnRows, plan: Plan, answers: int) -> None:

@@ -59,7 +59,7 @@ def stated_codebook(values: Mapping[str, Any]) -> tuple[ColumnSpec, ...]:
 
 def with_codebook(party: PartySpec, book: Sequence[ColumnSpec]) -> PartySpec:
     """A party that knows what a code book says of its columns, besides what the job says; its id and label are none."""
-    own = {party.id, party.label, *(spec.name for spec in party.columns)}
+    own = {*party.apart.values(), *(spec.name for spec in party.columns)}
     return replace(party, columns=(*party.columns, *(spec for spec in book if spec.name not in own)))
 
 

@@ -2,7 +2,8 @@
 
 [job]      name, split, engine, rounds, tol, seed, secure_aggregation, memory, holdout, holdout_after, evaluation,
            share_evaluation
-[model]    kind, loss, quantile, penalty, alpha, fit_intercept, method, rho, published, terms
+[model]    kind, loss, quantile, classes, power, dispersion, class_weight, costs, penalty, l1_ratio, alpha,
+           fit_intercept, method, rho, published, terms
 [trees]    learning_rate, max_leaf_nodes, ...: with kind = "trees"
 [search]   alphas, folds, rule: chooses alpha by cross-validation, where model.alpha is not given
 [graph]    kind or edges, with split = "samples"
@@ -12,7 +13,7 @@
            and the certificate says so
 [privacy.options]  alphas, rounds, loss_weight, noise, last_round, objective_noise, first_sd, decay, label_epsilons,
            randomized: numbers of the papers' methods of a sample split
-[[party]]  name, data, id, label, positive, features, columns, width, delimiter, numbers,
+[[party]]  name, data, id, label, positive, weight, offset, exposure, features, columns, width, delimiter, numbers,
            holdout_column, holdout_data
 """
 
@@ -28,6 +29,7 @@ from typing import Any
 from tacit.columns.spec import AUTO, LINEAR, SPLINE, EncodeRules
 from tacit.data.align import Counts
 from tacit.data.holdout import Holdout, Moment
+from tacit.data.labels import check_costs
 from tacit.data.load import JobData, MatchedFiles, PartySpec, match_files
 from tacit.data.nodes import NodesData, load_nodes
 from tacit.errors import InputError
@@ -72,6 +74,8 @@ from tacit.job.trees import (
 )
 from tacit.job.values import parse_keys
 from tacit.privacy.request import PaperOptions, Privacy
+from tacit.problem.losses.rows import estimates_dispersion
+from tacit.problem.registry import LOSSES, make_loss
 from tacit.text import listing, nearest, one_line, show
 from tacit.topologies import Graph
 
@@ -303,6 +307,16 @@ class Job:
         return replace(self, encode=replace(self.encode, terms=terms))
 
     @property
+    def is_weighted(self) -> bool:
+        """Whether rows count differently: by a column, or by their class."""
+        return self.model.class_weight is not None or any(party.weight is not None for party in self.parties)
+
+    @property
+    def has_row_values(self) -> bool:
+        """Whether rows have more than a label: an offset, an exposure or a weight."""
+        return self.is_weighted or any(party.row_columns for party in self.parties)
+
+    @property
     def rows_are_split(self) -> bool:
         """Whether the parties hold different rows with the same columns, and not columns of the same rows."""
         return self.split == "samples"
@@ -375,7 +389,7 @@ class Job:
         """The keys of [model] that say something in this job."""
         if self.trees is not None:
             return [key for key in SECTION_KEYS["model"] if key in MODEL_KEYS]
-        unsaid = {"kind", "quantile", *(() if self.search is None else ("alpha",))}
+        unsaid = {"kind", *(() if self.search is None else ("alpha",))}
         return [key for key in SECTION_KEYS["model"] if key not in unsaid]
 
     def _moved(self, data: str, folder: Path) -> str:
@@ -530,6 +544,7 @@ def _job(document: Mapping[str, Any], path: Path, *, alone: bool = False, apart:
     check_holdout(job)
     check_memory(job)
     check_trees(job)
+    check_rows(job)
     _check_evaluation(job)
     return job
 
@@ -593,7 +608,7 @@ def _check_holdout_after(job: Job) -> None:
 def _trees(document: Mapping[str, Any], model: Mapping[str, Any], top: Mapping[str, Any]) -> TreesSection | None:
     """How trees are grown; None for a linear model."""
     if model.get("kind", LINEAR_MODEL) != TREES:
-        if "trees" in document or "quantile" in model or "classes" in model:
+        if "trees" in document or "classes" in model:
             refuse_trees_keys(document, model)
         return None
     encode = document.get("encode", {})
@@ -615,6 +630,45 @@ def check_trees(job: Job) -> None:
         SPLITS[job.split].refuse_trees(job.split)
         check_tree_privacy(job.privacy)
         check_tree_parties(job.parties, job.protected)
+
+
+def check_rows(job: Job) -> None:
+    """Refuse numbers of the loss and values of rows that do not fit each other, before any file is read.
+
+    Raises
+    ------
+    InputError
+        With one line that names the key and the way out.
+    """
+    model = job.model
+    if (model.classes or 2) > 2:
+        _check_one_score(job)
+    if job.trees is None and model.loss in LOSSES:
+        loss = make_loss(model.loss, **model.loss_settings)
+        check_costs(model.costs, loss, model.class_weight)
+        if model.class_weight is not None and loss.task != "classification":
+            raise InputError(f"model.class_weight is for two classes, not for loss {show(model.loss)}: remove it")
+        if any(party.exposure for party in job.parties) and loss.task != "counts":
+            raise InputError(f"exposure is for losses with log link, not for loss {show(model.loss)}: use offset")
+        if job.engine == "flare" and estimates_dispersion(loss, model.dispersion):
+            raise InputError('model.dispersion is estimated in one process alone: give a number with engine = "flare"')
+        if job.search is not None and estimates_dispersion(loss, model.dispersion):
+            raise InputError("[search] needs a dispersion that does not change: give model.dispersion, or alpha")
+    if model.l1_ratio is not None and model.penalty != "elastic_net":
+        raise InputError(f'model.l1_ratio is for penalty = "elastic_net", not for {show(model.penalty)}: remove it')
+    if job.is_weighted and job.rows_are_split and job.engine == "flare":
+        raise InputError(
+            'weights and class weights of split = "samples" need the sums of all parties, which engine = "flare" does '
+            "not exchange: remove them"
+        )
+
+
+def _check_one_score(job: Job) -> None:
+    """Refuse what more than two classes do not have."""
+    given = [key for key in ("costs", "class_weight") if getattr(job.model, key) is not None]
+    given += sorted({key for party in job.parties for key in party.row_columns})
+    if given:
+        raise InputError(f"{given[0]} does not go with model.classes = {job.model.classes}, more than two: remove it")
 
 
 def _encode(document: Mapping[str, Any], terms: str, folder: Path | None) -> EncodeRules:
@@ -747,6 +801,8 @@ def check_all_rows(job: Job, key: str) -> None:
         raise InputError(f"{key} does not go with {job.holdout_words}: leave one of them out")
     if job.model.terms != LINEAR:
         raise InputError(f"{key} does not go with terms = {show(job.model.terms)}: leave one of them out")
+    if job.has_row_values:
+        raise InputError(f"{key} does not go with weights, offsets or exposure: leave {key} out, or remove them")
     if job.encode.codebook:
         raise InputError(f"{key} takes columns as the files have them: remove encode.codebook, or leave {key} out")
     if job.search is not None:

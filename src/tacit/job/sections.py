@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from tacit.columns.encoder import MOST_BUCKETS
 from tacit.columns.spec import AUTO, DATE, KINDS, LINEAR, SCALES, TERMS, ColumnSpec
 from tacit.columns.table import MOST_COLUMNS
+from tacit.data.labels import WRONG_ANSWERS
 from tacit.data.load import PartySpec
 from tacit.data.read import DELIMITERS, NUMBERS
 from tacit.errors import InputError
@@ -33,6 +34,7 @@ from tacit.job.values import (
     TRUTH,
     TRUTH_OR_AUTO,
     Kind,
+    number_between,
     one_of,
     parse_keys,
     whole_number,
@@ -50,6 +52,7 @@ from tacit.privacy.request import (
 )
 from tacit.problem.alphas import CURVE_ALPHAS, MOST_ALPHAS, RULES, alpha_grid, has_alpha
 from tacit.problem.registry import get_regularizer
+from tacit.problem.regularizers import ElasticNet, Regularizer
 from tacit.text import listing, nearest, show
 from tacit.topologies import Graph, make_graph
 from tacit.topologies.layout import GRAPHS
@@ -74,12 +77,16 @@ def check_count(count: int) -> None:
 def check_party(spec: PartySpec, number: int) -> None:
     """Check one party by itself; `number` counts from 1."""
     _check_name(spec.name, number)
-    if spec.id is not None and spec.id == spec.label:
-        raise InputError(f"party {show(spec.name)}: {show(spec.id)} is both id and label: they must differ")
     if spec.holdout_column is not None and spec.holdout_column in (spec.id, spec.label):
         raise InputError(f"party {show(spec.name)}: holdout_column is its id or label: name a column of dates")
-    for role, column in (("id", spec.id), ("label", spec.label)):
-        if column is not None and column in (spec.features or ()):
+    seen: dict[str, str] = {}
+    for role, column in spec.apart.items():
+        if column in seen:
+            raise InputError(
+                f"party {show(spec.name)}: {show(column)} is both {seen[column]} and {role}: they must differ"
+            )
+        seen[column] = role
+        if role != "holdout_column" and column in (spec.features or ()):
             raise InputError(
                 f"party {show(spec.name)}: the {role} {show(column)} is among its features: remove it there"
             )
@@ -89,6 +96,12 @@ def check_parties(parties: Sequence[PartySpec]) -> None:
     """Check the parties of a feature split against each other."""
     _check_unique(parties)
     _check_label(parties)
+    for party in parties:
+        if party.label is None and party.row_columns:
+            role, column = next(iter(party.row_columns.items()))
+            raise InputError(
+                f"party {show(party.name)} has {role} = {show(column)} and no label: the party with the label says it"
+            )
 
 
 def check_nodes(parties: Sequence[PartySpec]) -> None:
@@ -100,6 +113,9 @@ def check_nodes(parties: Sequence[PartySpec]) -> None:
                 f'party {show(party.name)} has no label: with split = "samples" each party has the labels of its own '
                 "rows, so give label = its column"
             )
+        if set(party.row_columns) != set(parties[0].row_columns):
+            role = sorted(set(party.row_columns) ^ set(parties[0].row_columns))[0]
+            raise InputError(f"some parties have {role} = a column and some have not: give it for each party, or none")
 
 
 def _check_name(name: str, number: int) -> None:
@@ -258,8 +274,8 @@ def columns_record(columns: Sequence[ColumnSpec]) -> dict[str, dict[str, Any]] |
 
 def check_columns(spec: PartySpec) -> None:
     """Refuse what cannot be said of a party's id and label, and `positive` without a label."""
-    for role, column in (("id", spec.id), ("label", spec.label)):
-        if column is not None and any(known.name == column for known in spec.columns):
+    for role, column in spec.apart.items():
+        if role != "holdout_column" and any(known.name == column for known in spec.columns):
             raise InputError(
                 f"party {show(spec.name)}: the {role} {show(column)} is among its columns: remove it there"
             )
@@ -537,7 +553,7 @@ class ModelSection:
         What the score of a row is: a weighted sum of its encoded columns, or a sum of boosted trees, which each party
         grows on its own columns.
     quantile : float or None
-        With kind = "trees" and loss = "quantile": which quantile is predicted; None is the median.
+        With loss = "quantile": which quantile is predicted; None is the median.
     classes : int or None
         How many different labels there are, where these are more than two, which all parties must know: with loss =
         "logistic", or with kind = "trees" and loss = "softmax".
@@ -545,7 +561,27 @@ class ModelSection:
         What a number adds to the score: a line, or a smooth curve; "auto" takes curves where a search finds them
         better by more than chance, or, with privacy, where every protected number has a range. A column may say another
         `term`.
+    power : float or None
+        With loss = "tweedie": the variance grows as mean^power; None is 1.5.
+    dispersion : float or None
+        With loss = "negative_binomial"; None estimates it.
+    class_weight : "balanced", mapping or None
+        Weight of each of two classes.
+    costs : mapping or None
+        What each kind of wrong answer costs, which moves the threshold of predictions.
+    l1_ratio : float or None
+        With penalty = "elastic_net": the share of the absolute value; None is 0.5.
     """
+
+    @property
+    def loss_settings(self) -> dict[str, float | None]:
+        """The numbers of the loss, None for those that are left open."""
+        return {"quantile": self.quantile, "power": self.power, "dispersion": self.dispersion}
+
+    @property
+    def regularizer(self) -> str | Regularizer:
+        """The penalty by its name, or with its number where one is given."""
+        return self.penalty if self.l1_ratio is None else ElasticNet(self.l1_ratio)
 
     loss: str = "logistic"
     penalty: str = "l2"
@@ -558,7 +594,34 @@ class ModelSection:
     kind: str = LINEAR_MODEL
     quantile: float | None = None
     classes: int | None = None
+    power: float | None = None
+    dispersion: float | None = None
+    class_weight: str | Mapping[str, float] | None = None
+    costs: Mapping[str, float] | None = None
+    l1_ratio: float | None = None
 
+
+def _class_weight(value: Any) -> str | dict[str, float]:
+    """Parse "balanced", or a table with a weight for each class."""
+    if value == "balanced":
+        return "balanced"
+    if not isinstance(value, dict) or not value:
+        raise ValueError
+    return {str(name): float(POSITIVE.parse(weight)) for name, weight in value.items()}
+
+
+def _costs(value: Any) -> dict[str, float]:
+    """Parse what each kind of wrong answer costs."""
+    if not isinstance(value, dict) or set(value) != set(WRONG_ANSWERS):
+        raise ValueError
+    return {name: float(POSITIVE.parse(value[name])) for name in WRONG_ANSWERS}
+
+
+POSITIVE_OR_ESTIMATE = Kind(
+    'a number above 0, or "estimate"', lambda value: None if value == "estimate" else POSITIVE.parse(value)
+)
+CLASS_WEIGHT = Kind('"balanced", or a table with a number above 0 for each class, such as { yes = 5 }', _class_weight)
+COSTS = Kind("a table of two numbers above 0, such as { false_positive = 1, false_negative = 5 }", _costs)
 
 EVALUATIONS = ("exact", "private")  # how figures on held-out rows are made
 SECTION_KEYS: dict[str, dict[str, Kind]] = {
@@ -580,8 +643,13 @@ SECTION_KEYS: dict[str, dict[str, Kind]] = {
         "kind": one_of(MODEL_KINDS),
         "loss": TEXT,
         "quantile": QUANTILE,
+        "power": number_between(1, 2, above=True, below=True),
+        "dispersion": POSITIVE_OR_ESTIMATE,
         "classes": CLASSES,
+        "class_weight": CLASS_WEIGHT,
+        "costs": COSTS,
         "penalty": TEXT,
+        "l1_ratio": number_between(0, 1),
         "alpha": NUMBER,
         "fit_intercept": TRUTH,
         "method": TEXT,
@@ -601,6 +669,9 @@ SECTION_KEYS: dict[str, dict[str, Kind]] = {
         "id": TEXT,
         "label": TEXT,
         "positive": POSITIVE_LABEL,
+        "weight": TEXT,
+        "offset": TEXT,
+        "exposure": TEXT,
         "features": NAMES,
         "columns": COLUMNS,
         "width": whole_number(1, MOST_COLUMNS),

@@ -16,7 +16,7 @@ LINEAR_MODEL, TREES = "linear", "trees"
 MODEL_KINDS = (LINEAR_MODEL, TREES)
 TREE_LOSSES = ("logistic", "softmax", "squared", "poisson", "gamma", "quantile")
 TREE_DEFAULTS: dict[str, Any] = {"rounds": 15, "tol": 3e-4}  # of [job]
-MODEL_KEYS = frozenset({"kind", "loss", "quantile", "classes"})  # of [model] that trees have
+MODEL_KEYS = frozenset({"kind", "loss", "quantile", "classes", "costs"})  # of [model] that trees have
 COLUMN_KEYS = frozenset({"name", "kind", "values", "optional"})  # what trees use of a statement about a column
 
 
@@ -83,6 +83,10 @@ _MODEL = {
     "rho": "they have one method",
     "published": "no paper has them",
     "terms": "they bend by themselves",
+    "power": "they have no Tweedie loss",
+    "dispersion": "they have no negative binomial loss",
+    "class_weight": "all their rows count the same",
+    "l1_ratio": "they have l2_regularization in [trees]",
 }
 _SECTIONS = {
     "search": "there is no alpha to choose: remove [search]",
@@ -128,8 +132,6 @@ def refuse_trees_keys(document: Mapping[str, Any], model: Mapping[str, Any]) -> 
     """Refuse what trees alone have in a job of a linear model."""
     if "trees" in document:
         raise InputError('[trees] is for kind = "trees": write that under [model], or remove [trees]')
-    if "quantile" in model:
-        raise InputError('model.quantile is for kind = "trees" with loss = "quantile": write both, or remove it')
     if "classes" in model and model.get("loss", "logistic") != "logistic":
         raise InputError('model.classes is for loss = "logistic", or for trees with "softmax": write one, or remove it')
 
@@ -162,6 +164,11 @@ def check_tree_parties(parties: Sequence[PartySpec], protected: Collection[str])
     Columns of `protected` parties become curves by what is stated of them, as in a linear job.
     """
     for party in parties:
+        if party.row_columns:
+            role = next(iter(party.row_columns))
+            raise InputError(
+                f"party {show(party.name)}: {role} is not for trees, whose rows all count the same: remove it"
+            )
         if party.width is not None or party.data.endswith((".svm", ".libsvm")):
             raise InputError(f"party {show(party.name)}: trees need named columns: give a CSV or Parquet file")
         for column in () if party.name in protected else party.columns:

@@ -11,6 +11,7 @@ from tacit.plan import describe
 from tacit.plan.request import TrainingRequest
 from tacit.plan.splits import SPLITS, PlannedRun
 from tacit.problem.losses import unbounded_reason
+from tacit.problem.losses.rows import RowLoss
 from tacit.solvers.base import Problem
 from tacit.topologies import Layout
 
@@ -36,6 +37,7 @@ def make_plan(request: TrainingRequest, layout: Layout) -> Plan:
         With one line that names the value and the way out.
     """
     split = SPLITS[layout.split]
+    _check_rows(request)
     loss, regularizer = split.seen_loss(request), request.regularizer
     request.check()
     reason = unbounded_reason(loss, regularizer, float(request.alpha))
@@ -57,6 +59,15 @@ def make_plan(request: TrainingRequest, layout: Layout) -> Plan:
         holdout=request.holdout,
         published=bool(request.published),
     )
+
+
+def _check_rows(request: TrainingRequest) -> None:
+    """Refuse offsets and weights of rows where these are to be protected."""
+    if request.privacy is not None and isinstance(request.loss, RowLoss):
+        raise InputError(
+            "offset, exposure, weights and class weights are not available with privacy: no bound is proven for rows "
+            "that have them; leave them out, or leave privacy out"
+        )
 
 
 def _plan_privacy(request: TrainingRequest, problem: Problem, layout: Layout) -> PrivatePlan | None:

@@ -25,6 +25,7 @@ from tacit.privacy.certificate import Certificate, in_scope, not_private, not_pr
 from tacit.privacy.request import Privacy
 from tacit.problem.losses import Loss
 from tacit.problem.losses.modified import modified_rows
+from tacit.problem.losses.rows import RowLoss
 from tacit.solvers import METHODS, SOLVERS, Solver
 from tacit.solvers.base import PrivateSolver, Problem
 from tacit.solvers.boosting import TreeSettings
@@ -390,6 +391,7 @@ def _objective(plan: PlannedRun) -> dict[str, Any]:
     p = plan.problem
     return {
         "loss": p.loss.name,
+        **_loss_settings(p.loss),
         "penalty": p.regularizer.name,
         "alpha": p.alpha,
         "fit_intercept": p.fit_intercept,
@@ -397,6 +399,15 @@ def _objective(plan: PlannedRun) -> dict[str, Any]:
         "tol": p.tol,
         "max_rounds": plan.max_rounds,
     }
+
+
+def _loss_settings(loss: Loss) -> dict[str, Any]:
+    """Numbers of the loss that are not its usual ones, and what rows have beside a label; nothing for most runs."""
+    known = getattr(loss, "settings", {})
+    inner: Any = loss.inner if isinstance(loss, RowLoss) else loss
+    usual = type(inner)().settings if known else {}
+    found: dict[str, Any] = {"loss_settings": known} if known != usual else {}
+    return found | ({"row_values": "weighted" if loss.weighted else "offset"} if isinstance(loss, RowLoss) else {})
 
 
 def _noise(private: PrivatePlan) -> dict[str, Any]:
@@ -448,6 +459,11 @@ def _fastest_solver(problem: Problem, columns: tuple[int, ...]) -> str:
             'use "l2" or "none", or join them into two'
         )
     wide = max(columns or (0,)) > min(problem.rows, WIDE_BLOCK)
+    if problem.regularizer.form == "group":
+        reason = SOLVERS["multipliers"].refusal(problem.loss, problem.regularizer)
+        if reason:
+            raise InputError(f"penalty={problem.regularizer.name!r} needs a convex loss: {reason}; choose another loss")
+        return "multipliers"
     if SOLVERS["multipliers"].refusal(problem.loss, problem.regularizer) or wide:
         return "averaged"
     return "multipliers" if not problem.loss.smooth or problem.parties >= MANY_PARTIES else "averaged"

@@ -22,7 +22,9 @@ from tacit.mechanisms import mechanism_of
 from tacit.plan.request import loss_beside_trees
 from tacit.privacy.request import Privacy
 from tacit.problem.losses import Loss, of_classes
+from tacit.problem.losses.rows import RowLoss
 from tacit.problem.registry import LOSSES, get_loss
+from tacit.problem.registry import make_loss as loss_with
 from tacit.solvers.boosting import TreeLoss, TreeSettings
 from tacit.solvers.boosting.losses import make_loss
 from tacit.text import listing, show
@@ -154,11 +156,19 @@ def with_row_norms(privacy: Privacy | None, names: Sequence[str], columns: Seque
 
 
 def loss_of(job: Job) -> Loss | TreeLoss:
-    """The loss that a job names."""
+    """The loss that a job names, with the numbers that it gives."""
     model = job.model
     if job.trees is None:
-        return of_classes(get_loss(model.loss), model.classes or 2)
+        return of_classes(loss_with(model.loss, **model.loss_settings), model.classes or 2)
     return make_loss(model.loss, model.classes or 2, 0.5 if model.quantile is None else model.quantile)
+
+
+def trained_loss(job: Job) -> str | Loss:
+    """The loss that is planned: of rows with offsets and weights where the job has them; that of trees by name."""
+    if job.trees is not None:
+        return job.model.loss
+    loss = cast("Loss", loss_of(job))
+    return RowLoss(loss, weighted=job.is_weighted) if job.has_row_values else loss
 
 
 def seen_loss(job: Job) -> Loss:

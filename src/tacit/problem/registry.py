@@ -8,28 +8,33 @@ from typing import TypeVar
 
 from tacit.errors import InputError
 from tacit.problem.losses.base import Loss
+from tacit.problem.losses.families import Gamma, NegativeBinomial, Poisson, Tweedie
 from tacit.problem.losses.hinge import Hinge, SquaredHinge
 from tacit.problem.losses.logistic import Logistic
-from tacit.problem.losses.poisson import Poisson
-from tacit.problem.losses.residual import Absolute, Huber, Squared
+from tacit.problem.losses.residual import Absolute, Huber, Quantile, Squared
 from tacit.problem.losses.sigmoid import Sigmoid
-from tacit.problem.regularizers import L1, L2, Ball, Box, ElasticNet, NonNegative, NoPenalty, Regularizer
+from tacit.problem.regularizers import L1, L2, Ball, Box, ElasticNet, GroupLasso, NonNegative, NoPenalty, Regularizer
 
 LOSSES: dict[str, type[Loss]] = {
     "absolute": Absolute,
+    "gamma": Gamma,
     "hinge": Hinge,
     "huber": Huber,
     "logistic": Logistic,
+    "negative_binomial": NegativeBinomial,
     "poisson": Poisson,
+    "quantile": Quantile,
     "sigmoid": Sigmoid,
     "squared": Squared,
     "squared_hinge": SquaredHinge,
+    "tweedie": Tweedie,
 }
 
 REGULARIZERS: dict[str, type[Regularizer]] = {
     "ball": Ball,
     "box": Box,
     "elastic_net": ElasticNet,
+    "group_lasso": GroupLasso,
     "l1": L1,
     "l2": L2,
     "none": NoPenalty,
@@ -48,6 +53,23 @@ def get_loss(loss: str | Loss) -> Loss:
         Where the name is unknown.
     """
     return loss if isinstance(loss, Loss) else find("loss", loss, LOSSES)()
+
+
+def make_loss(loss: str | Loss, **given: object) -> Loss:
+    """Loss of that name with these parameters; those that are None are left at their defaults.
+
+    Raises
+    ------
+    InputError
+        Where the name is unknown, or a parameter is not one of this loss.
+    """
+    wanted = {name: value for name, value in given.items() if value is not None}
+    made = get_loss(loss)
+    for name in wanted:
+        if name not in made.parameters or isinstance(loss, Loss):
+            owners = [known for known, one in LOSSES.items() if name in one.parameters]
+            raise InputError(f"{name} is for loss={owners[0]!r}, not for loss={made.name!r}: leave it out")
+    return made if not wanted else type(made)(**wanted)
 
 
 def get_regularizer(regularizer: str | Regularizer) -> Regularizer:

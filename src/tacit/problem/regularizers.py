@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from typing import ClassVar, Literal
 
 import numpy as np
+import numpy.typing as npt
 
 from tacit.errors import InputError
 from tacit.types import Vector
@@ -14,7 +16,7 @@ from tacit.types import Vector
 # --- What a regularizer must know about itself
 
 
-Form = Literal["quadratic", "separable", "ball"]
+Form = Literal["quadratic", "separable", "ball", "group"]
 
 
 class Regularizer(ABC):
@@ -24,10 +26,10 @@ class Regularizer(ABC):
     ----------
     name : str
         The name users write.
-    form : {"quadratic", "separable", "ball"}
+    form : {"quadratic", "separable", "ball", "group"}
         How the x-update solves it: "quadratic" by linear algebra (R = l2/2 ||x||^2), "separable" by
         coordinate descent (R = l1 ||x||_1 + l2/2 ||x||^2 with low <= x <= high), "ball" by its secular
-        equation (||x|| <= radius).
+        equation (||x|| <= radius), "group" by its envelope alone (norms of groups).
     l1, l2, low, high, radius : float
         The numbers of that form.
     strong_convexity : float
@@ -49,6 +51,10 @@ class Regularizer(ABC):
     def strong_convexity(self) -> float:
         """Lower bound on the curvature of R."""
         return self.l2
+
+    def for_groups(self, widths: Sequence[int]) -> Regularizer:
+        """The penalty of a party whose columns are encoded as so many each; itself where that does not matter."""
+        return self
 
     @abstractmethod
     def value(self, x: Vector) -> float:
@@ -200,6 +206,73 @@ class ElasticNet(Regularizer):
     def shrink(self, v: Vector) -> float:
         """1, the conjugate being finite everywhere; that of "l1" for l1_ratio = 1."""
         return L1().shrink(v) if self.l2 == 0.0 else 1.0
+
+
+# --- Group lasso: R(x) = sum over groups of sqrt(size) ||x_g||
+
+
+class GroupLasso(Regularizer):
+    """R(x) = sum over groups of sqrt(size) ||x_g||: few columns, each with all of its encoded columns or none.
+
+    Parameters
+    ----------
+    widths : sequence of int, or None
+        Sizes of the groups, one after the other; None for groups of one, as in "l1".
+    """
+
+    name = "group_lasso"
+    form = "group"
+    l1 = 1.0
+
+    def __init__(self, widths: Sequence[int] | None = None) -> None:
+        self.widths = None if widths is None else np.asarray(widths, dtype=np.int64)
+
+    def for_groups(self, widths: Sequence[int]) -> Regularizer:
+        """With the encoded columns of each column as a group."""
+        return GroupLasso(widths) if len(widths) else self
+
+    def spread(self, by_group: Vector, size: int) -> Vector:
+        """A number of each group, at each of its coefficients."""
+        return by_group if self.widths is None else np.repeat(by_group, self.widths)
+
+    def means(self, x: Vector) -> Vector:
+        """Mean of each group."""
+        return x if self.widths is None else np.add.reduceat(x, self._starts) / self.widths
+
+    def norms(self, x: Vector) -> Vector:
+        """Norm of each group."""
+        if self.widths is None:
+            return np.abs(x)
+        scale = max(float(np.max(np.abs(x), initial=0.0)), 1e-300)
+        return np.asarray(scale * np.sqrt(np.add.reduceat(np.square(x / scale), self._starts)))
+
+    def factors(self, size: int) -> Vector:
+        """Weight of each group."""
+        return np.ones(size) if self.widths is None else np.sqrt(self.widths)
+
+    @property
+    def _starts(self) -> npt.NDArray[np.int64]:
+        assert self.widths is not None, "groups of one have no starts"
+        return np.cumsum(self.widths) - self.widths
+
+    def value(self, x: Vector) -> float:
+        """Weighted sum of the groups' norms."""
+        with np.errstate(over="ignore"):
+            return float(self.factors(x.size) @ self.norms(x))
+
+    def prox(self, v: Vector, step: float) -> Vector:
+        """Each group shortened by step times its weight, and not beyond 0."""
+        norms, least = self.norms(v), step * self.factors(v.size)
+        kept = np.divide(np.maximum(norms - least, 0.0), norms, out=np.zeros_like(norms), where=norms > 0)
+        return np.asarray(v * self.spread(kept, v.size))
+
+    def conjugate(self, v: Vector) -> float:
+        """0 where no group is longer than its weight, infinite elsewhere."""
+        return 0.0 if np.max(self.norms(v) / self.factors(v.size), initial=0.0) <= 1.0 + _SLACK else np.inf
+
+    def shrink(self, v: Vector) -> float:
+        """1 over the longest group beside its weight, at most 1."""
+        return 1.0 / max(1.0, float(np.max(self.norms(v) / self.factors(v.size), initial=0.0)))
 
 
 # --- Norm constraint: ||x|| <= radius

@@ -16,7 +16,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 from scipy import sparse
@@ -29,8 +29,9 @@ from tacit.errors import RunError, TacitError
 from tacit.job import Job
 from tacit.mechanisms.gram.fit import HeldOutRelease
 from tacit.plan import FeatureSplit, Plan, TrainingRequest, make_plan
-from tacit.plan.terms import loss_of, tree_settings
+from tacit.plan.terms import tree_settings
 from tacit.problem.losses import Loss
+from tacit.problem.losses.rows import RowLoss, bare_labels
 from tacit.run.folder import PreparedRun, serving_loss
 from tacit.run.measures import (
     WIDE,
@@ -95,8 +96,8 @@ def train_apart(prepared: PreparedRun, shards: Sequence[Shard], labels: Vector) 
     model, shard, trees = prepared.job.model, join_columns(shards), tree_settings(prepared.job)
     plan = make_plan(
         TrainingRequest(
-            loss=model.loss if trees is not None else cast("Loss", loss_of(prepared.job)),
-            penalty=model.penalty if trees is None else "none",
+            loss=model.loss if trees is not None else _own_loss(prepared.plan.problem.loss),
+            penalty=model.regularizer if trees is None else "none",
             alpha=model.alpha if prepared.job.search is None else prepared.plan.problem.alpha,
             fit_intercept=model.fit_intercept and trees is None,
             tol=max(prepared.job.tol, 1e-6),
@@ -119,6 +120,11 @@ def train_apart(prepared: PreparedRun, shards: Sequence[Shard], labels: Vector) 
     return Apart(result.model, plan.problem.alpha)
 
 
+def _own_loss(loss: Loss) -> Loss:
+    """The loss of a model on true labels, with the offsets and weights of rows."""
+    return loss if isinstance(loss, RowLoss) else _plain_loss(loss)
+
+
 def _values(shards: Sequence[Shard]) -> int:
     return sum(
         int(shard.features.nnz if hasattr(shard.features, "nnz") else np.prod(shard.features.shape)) for shard in shards
@@ -134,7 +140,9 @@ def join_columns(shards: Sequence[Shard]) -> Shard:
         table = RawTable.beside(TOGETHER, matrices)
         return Shard(TOGETHER, table, table.columns)
     whole = CurveMatrix.beside(matrices) if _are_curves(matrices) else _stacked(matrices, sparse.hstack, np.hstack)
-    return Shard(TOGETHER, whole, tuple(f"{shard.name}.{name}" for shard in shards for name in shard.columns))
+    names = tuple(f"{shard.name}.{name}" for shard in shards for name in shard.columns)
+    groups = tuple(width for shard in shards for width in shard.groups or (1,) * len(shard.columns))
+    return Shard(TOGETHER, whole, names, groups=groups)
 
 
 def stack_rows(shards: Sequence[Shard]) -> Shard:
@@ -353,7 +361,7 @@ def _evaluate_nodes(
 ) -> None:
     """The joint model on all rows, and on those of each node beside the model of the node's own rows."""
     scores = [result.model.scores([shard]) for shard in rows.shards]  # clipped as in predictions
-    columns, loss = len(result.model.parts[0].columns), record["loss"]
+    columns, loss = len(result.model.parts[0].columns), _plain_loss(prepared.plan.problem.loss)
     joint = np.concatenate(scores)
     record |= _by_column(prepared, {ALL_PARTIES: (result.model.terms[0], rows.shards)})
     record["models"].append(_figures(JOINT, "", joint, rows.labels, loss, columns) | {"alpha": record["alpha"]})
@@ -393,11 +401,11 @@ def _nodes_alone(
         record["notes"].append(f"No node was trained alone to compare with: {reason}.")
         return
     own = _by_node(prepared.labels.values, prepared.shards)
-    classes = 2 if record["task"] == "classification" else 1
+    classes, loss = 2 if record["task"] == "classification" else 1, _plain_loss(prepared.plan.problem.loss)
     for k, (node, shard) in enumerate(zip(record["nodes"], rows.shards, strict=True)):
         if watch is not None:
             watch(_title(node["name"]), k / len(rows.shards))
-        if len(np.unique(own[k])) < classes or not len(labels[k]):
+        if len(np.unique(bare_labels(own[k]))) < classes or not len(labels[k]):
             continue  # with labels of one class there is nothing to train, and the page shows a dash
         try:
             apart = train_apart(prepared, [prepared.shards[k]], own[k])
@@ -405,8 +413,8 @@ def _nodes_alone(
             record["notes"].append(f"{node['name']} alone could not be trained to compare with: {error}")
             continue
         scores = apart.model.scores([shard])
-        node[ALONE] = measure(scores, labels[k], record["loss"])
-        losses = [row_losses(one, labels[k], record["loss"]) for one in (joint[k], scores)]
+        node[ALONE] = measure(scores, labels[k], loss)
+        losses = [row_losses(one, labels[k], loss) for one in (joint[k], scores)]
         node["joint_against_it"] = difference(*losses)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -69,6 +69,11 @@ class Share:
             found.append({"column": cell.column, "value": cell.value, "note": cell.note, "adds": adds, "parts": own})
             found[-1]["words"] = cell.words
         return sorted(found, key=lambda one: -abs(one["adds"]))
+
+
+def with_offset(share: Share, offset: float) -> Share:
+    """A share with the offset of its row, which belongs to no column of the model."""
+    return replace(share, score=share.score + offset, rest=share.rest + offset)
 
 
 def explain(model: SavedModel, shards: Sequence[Shard], row: int, output: int = 0) -> list[Share]:

@@ -47,7 +47,7 @@ from tacit.columns.spec import TERMS
 from tacit.data.align import RowMatching
 from tacit.data.cluster import ClusterGoneError
 from tacit.data.holdout import HeldOut
-from tacit.data.labels import Labels
+from tacit.data.labels import Labels, probability_threshold
 from tacit.errors import InputError
 from tacit.files import (
     TEMPORARY,
@@ -65,6 +65,7 @@ from tacit.job.trees import TREES
 from tacit.plan import Plan
 from tacit.privacy.certificate import Certificate
 from tacit.problem.losses import Loss, Modified, Softmax
+from tacit.problem.losses.rows import RowLoss
 from tacit.run.checkpoint import (
     data_difference,
     fingerprint,
@@ -133,6 +134,7 @@ class SavedPart:
     part: PartyModel
     id: str | None = None
     encoder: Encoder | None = None
+    columns: Mapping[str, str] = field(default_factory=dict)  # with the offset and the exposure of its rows
 
     def record(self) -> dict[str, Any]:
         """What model/PARTY.json holds, beside its format."""
@@ -146,7 +148,14 @@ class SavedPart:
             "clip": _clip_record(self.part.clip),
             "schema": None if self.encoder is None else to_record(self.encoder),
             **_noise_record(self.part.noise, self.encoder),
+            **offset_record(self.columns),
         }
+
+
+def offset_record(columns: Mapping[str, str]) -> dict[str, Any]:
+    """Which columns of new rows are added to scores, for a model's file; nothing where none is."""
+    known = {role: columns[role] for role in ("offset", "exposure") if role in columns}
+    return {"row_columns": known} if known else {}
 
 
 def serving_loss(loss: Any) -> Any:
@@ -155,7 +164,7 @@ def serving_loss(loss: Any) -> Any:
         return LogisticTrees()
     if isinstance(loss, Softmax):
         return Softmax(loss.outputs)
-    return loss.inner if isinstance(loss, Modified) else loss
+    return loss.inner if isinstance(loss, Modified | RowLoss) else loss
 
 
 @dataclass(frozen=True)
@@ -182,6 +191,8 @@ class SavedJoint:
     model: Model
     encoder: Encoder | None = None
     ids: Sequence[str] | None = None
+    costs: Mapping[str, float] | None = None
+    columns: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def _tree_parties(self) -> list[str]:
@@ -199,6 +210,7 @@ class SavedJoint:
             "task": loss.task,
             "classes": list(self.classes),
             "parties": list(self.parties),
+            **({} if self.costs is None else {"threshold": probability_threshold(self.costs)}),
             **(self._sum() if self.model.mean is None else self._whole(self.model.mean)),
         }
 
@@ -217,6 +229,7 @@ class SavedJoint:
             "schema": None if self.encoder is None else to_record(self.encoder),
             **({} if self.ids is None else {"ids": list(self.ids)}),
             **_noise_record(mean.noise, self.encoder),
+            **offset_record(self.columns),
         }
 
 
@@ -308,7 +321,8 @@ def model_objective(result: Result, prepared: PreparedRun) -> float:
     model, problem, labels = result.model, result.plan.problem, prepared.labels.values
     if model.mean is not None:
         return result.trace[-1].objective
-    penalty = sum(problem.regularizer.value(part.coef) for part in model.parts)
+    pairs = zip(model.parts, prepared.shards, strict=True)
+    penalty = sum(problem.regularizer.for_groups(shard.groups).value(part.coef) for part, shard in pairs)
     return problem.loss.total(model.scores(prepared.shards), labels) / len(labels) + problem.alpha * penalty
 
 
@@ -583,10 +597,13 @@ class RunFolder:
             if isinstance(part, TreePart):
                 self.write_part(SavedTrees(part, ids[part.name], prepared.raw[part.name]))
                 continue
-            self.write_part(SavedPart(part, ids[part.name] if model.mean is None else None, encoders.get(part.name)))
+            own = prepared.labels.columns if part.name == prepared.job.holder and model.mean is None else {}
+            id_ = ids[part.name] if model.mean is None else None
+            self.write_part(SavedPart(part, id_, encoders.get(part.name), own))
         named = list(dict.fromkeys(name for name in ids.values() if name is not None))  # each once
         loss, classes = result.plan.problem.loss, prepared.labels.classes
-        self.write_joint(SavedJoint(loss, classes, names, model, encoders.get(names[0]), named))
+        costs, columns = prepared.job.model.costs, prepared.labels.columns
+        self.write_joint(SavedJoint(loss, classes, names, model, encoders.get(names[0]), named, costs, columns))
 
     def write_part(self, saved: SavedPart | SavedTrees) -> None:
         """Write one party's part of the model."""

@@ -36,6 +36,7 @@ from tacit.files import plain_number
 from tacit.plan import Plan
 from tacit.problem.losses import Loss
 from tacit.problem.losses.modified import Modified
+from tacit.problem.losses.rows import RowLoss
 from tacit.run.curves import Points, party_curves
 from tacit.run.predict import ALL_PARTIES
 from tacit.run.result import PartyModel
@@ -441,6 +442,8 @@ def _check(trained: TrainedOn) -> None:
         raise InputError(PRIVATE)
     if getattr(loss, "outputs", 1) > 1:
         raise InputError("there are no standard errors for more than two classes yet: train one class against the rest")
+    if isinstance(loss, RowLoss):
+        raise InputError("there are no standard errors for rows with offset, exposure or weight yet: leave them out")
     if loss.name not in SMOOTH:
         raise InputError(f"there are no standard errors for loss {show(loss.name)}: use one of {', '.join(SMOOTH)}")
     bounded = any(np.isfinite(value) for value in (penalty.low, penalty.high, penalty.radius))

@@ -24,6 +24,7 @@ from scipy.special import expit, logit, xlogy
 from tacit.mechanisms.gram.fit import HeldOutRelease
 from tacit.plan.terms import named_loss
 from tacit.problem.losses import Loss
+from tacit.problem.losses.rows import at_offsets
 from tacit.solvers.boosting import TreeLoss
 from tacit.text import plural
 from tacit.types import Vector
@@ -68,6 +69,8 @@ TITLES = {
     "mae": "mean absolute error",
     "deviance": "mean Poisson deviance",
     "gamma_deviance": "mean gamma deviance",
+    "tweedie_deviance": "mean Tweedie deviance",
+    "negative_binomial_deviance": "mean negative binomial deviance",
     "d2": "part of the deviance explained",
     "pinball": "mean quantile loss",
     "coverage": "share of labels below the prediction",
@@ -78,6 +81,8 @@ ORDER = (  # the first that there is, is the headline: deviance of counts, R² o
     "pinball",
     "deviance",
     "gamma_deviance",
+    "tweedie_deviance",
+    "negative_binomial_deviance",
     "coverage",
     "r2",
     "d2",
@@ -93,10 +98,12 @@ ORDER = (  # the first that there is, is the headline: deviance of counts, R² o
     "rmse",
     "mae",
 )
-COMPARED = ("auc", "pinball", "deviance", "gamma_deviance", "coverage", "r2", "accuracy", "log_loss", "rmse", "mae")
+DEVIANCES = ("deviance", "gamma_deviance", "tweedie_deviance", "negative_binomial_deviance")
+OF_LOSS = ("tweedie_deviance", "negative_binomial_deviance")  # twice the mean loss, whose least value is 0
+COMPARED = ("auc", "pinball", *DEVIANCES, "coverage", "r2", "accuracy", "log_loss", "rmse", "mae")
 SHARES = ("accuracy", "base_rate", "coverage")  # means of yes and no: Wilson's interval
 PARTS = ("auc", "ks", "pr_auc", "gini")  # between 0 and 1 (Gini: -1 and 1), interval on the log-odds scale
-POSITIVE = ("log_loss", "brier", "rmse", "mae", "deviance", "gamma_deviance", "pinball", "lift")  # by their logarithm
+POSITIVE = ("log_loss", "brier", "rmse", "mae", *DEVIANCES, "pinball", "lift")  # by their logarithm
 
 
 def headline(measures: Mapping[str, float]) -> str:
@@ -157,6 +164,7 @@ def measure(scores: Vector, labels: Vector, loss: AnyLoss) -> Measures:
 
 def intervals(scores: Vector, labels: Vector, loss: AnyLoss) -> dict[str, Interval]:
     """A 95 % interval for each measure; none where there are too few rows, or where no row tells of any error."""
+    scores, labels = at_offsets(scores, labels)
     rows = len(labels)
     if rows < LEAST_ROWS:
         return {}
@@ -172,6 +180,7 @@ def intervals(scores: Vector, labels: Vector, loss: AnyLoss) -> dict[str, Interv
 def figures(scores: Vector, labels: Vector, loss: AnyLoss) -> dict[str, Any]:
     """All that is said of one model, as plain values: measures, intervals, deciles, and the points of curves."""
     known = _known(loss)
+    scores, labels = at_offsets(scores, labels)
     ranked = known.task == "classification" and scores.ndim == 1
     return {
         "measures": measure(scores, labels, known),
@@ -185,6 +194,7 @@ def figures(scores: Vector, labels: Vector, loss: AnyLoss) -> dict[str, Any]:
 def estimates(scores: Vector, labels: Vector, loss: AnyLoss) -> dict[str, Estimate]:
     """Each measure with the influence of each row; as `measure`."""
     known = _known(loss)
+    scores, labels = at_offsets(scores, labels)
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         if known.task == "classification":
             return _of_classes(scores, labels, known)
@@ -208,8 +218,14 @@ def _of_numbers(scores: Vector, labels: Vector, loss: Loss | TreeLoss) -> dict[s
 
 def _deviances(predicted: Vector, labels: Vector, loss: Loss | TreeLoss) -> dict[str, Estimate]:
     """The mean deviance, and which part of that of a constant prediction is gone."""
-    name, unit = ("gamma_deviance", _gamma) if loss.name == "gamma" else ("deviance", _poisson)
-    own, constant = _mean(unit(predicted, labels)), _mean(unit(np.full(labels.shape, labels.mean()), labels))
+    name = f"{loss.name}_deviance" if f"{loss.name}_deviance" in DEVIANCES else "deviance"
+
+    def unit(mean: Vector) -> Vector:
+        if name in OF_LOSS:
+            return 2 * np.asarray(loss.value(np.log(mean), labels))
+        return (_gamma if loss.name == "gamma" else _poisson)(mean, labels)
+
+    own, constant = _mean(unit(predicted)), _mean(unit(np.full(labels.shape, max(labels.mean(), 1e-300))))
     return {name: own, **({"d2": _one_minus_ratio(own, constant)} if constant.value > 0 else {})}
 
 
@@ -341,6 +357,7 @@ def deciles(scores: Vector, labels: Vector) -> list[dict[str, float]]:
     Rows with the same score are spread evenly, so that their order in the file does not matter. Nothing where one class
     is missing, or there are fewer than 10 rows.
     """
+    scores, labels = at_offsets(scores, labels)
     positive = (labels > 0).astype(np.float64)
     if len(labels) < GROUPS or not 0 < positive.sum() < len(labels):
         return []
@@ -418,6 +435,7 @@ def evaluation_lines(rows: int, figures: Mapping[str, Any]) -> list[str]:
 def row_losses(scores: Vector, labels: Vector, loss: AnyLoss) -> Vector:
     """The loss of each row that a model was trained on: log loss, squared error, or what the loss is."""
     known = _known(loss)
+    scores, labels = at_offsets(scores, labels)
     with np.errstate(over="ignore"):
         values = np.asarray(known.value(scores, labels), dtype=np.float64)
     return 2 * values if known.name == "squared" else values
@@ -449,6 +467,7 @@ def roc(scores: Vector, labels: Vector) -> list[list[float]]:
     """False and true positive rates, thinned out; empty where one class is missing."""
     from sklearn.metrics import roc_curve
 
+    scores, labels = at_offsets(scores, labels)
     if len(np.unique(labels)) < 2:
         return []
     false, true, _ = roc_curve(labels, scores)
@@ -465,7 +484,7 @@ def calibration(scores: Vector, labels: Vector, loss: AnyLoss) -> list[dict[str,
     kind = _known(loss)
     if kind.name == "quantile" or (kind.task == "classification" and not kind.log_odds):
         return []
-    predicted, outcome = scores, labels
+    predicted, outcome = scores, labels = at_offsets(scores, labels)
     if kind.task == "classification":
         predicted, outcome = expit(scores), (labels > 0).astype(np.float64)
     elif kind.task == "counts":

@@ -12,7 +12,7 @@ from tacit.data.load import PartySpec, load_prediction_data
 from tacit.errors import InputError
 from tacit.privacy.aggregation import SHARE
 from tacit.run.folder import RunFolder
-from tacit.run.predict import load_part
+from tacit.run.predict import load_part, part_offsets
 from tacit.run.result import TreePart
 from tacit.run.tree_parts import text_file
 from tacit.text import show
@@ -88,7 +88,7 @@ def read_own_scores(file: Path, data: str | Path, *, hold: bool = False) -> OwnS
     if rows.ids is None:  # not with an id column
         raise InputError(f"party {show(part.name)}: {show(str(data))} has no ids")
     with np.errstate(over="ignore", invalid="ignore"):
-        scores = part.score(rows.shards[0].features)
+        scores = part.score(rows.shards[0].features) + part_offsets(part, rows.tables[0], rows.rows[0])
     if hold:
         scores = np.clip(np.where(np.isnan(scores), 0.0, scores), -SHARE.bound, SHARE.bound)
     if not bool(np.all(np.abs(scores) <= SHARE.bound)):  # refused now, since a refusal later would tell about a row

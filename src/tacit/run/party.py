@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, cast
 
 import numpy as np
@@ -16,7 +17,7 @@ from tacit.privacy.releases import Releaser
 from tacit.run import door
 from tacit.run.masking import HEARD, MASKED_KINDS, RUN, KeySigner, Masks, heard
 from tacit.run.result import PartyModel, make_part
-from tacit.solvers.base import PartySide
+from tacit.solvers.base import PartySide, Problem
 from tacit.types import Arrays, Message, Shard, Vector, Words
 
 
@@ -44,6 +45,7 @@ class Party:
         if plan.problem.fit_intercept and not plan.solver.noisy:  # means of the data are data
             self.block.set_centre(plan.problem.row_weights)
         self.releaser: Releaser | None = None
+        self._groups = shard.groups
         self.side = self._make_side(plan, shared)
         if plan.evaluates_privately and held is not None:
             self.side.hold_out(block_of(held))  # type: ignore[attr-defined]
@@ -60,7 +62,12 @@ class Party:
         if private is not None and solver.noisy:
             self.releaser = Releaser(private.releases.get(self.name, ()), self.name, private.privacy.noise_seed)
         settings = None if private is None else private.settings
-        return solver.make_party(plan.problem, self.block, shared, settings, self.releaser)
+        return solver.make_party(self._problem(plan), self.block, shared, settings, self.releaser)
+
+    def _problem(self, plan: Plan) -> Problem:
+        """What is minimised, with the party's own groups of columns."""
+        problem = plan.problem
+        return replace(problem, regularizer=problem.regularizer.for_groups(self._groups)) if self._groups else problem
 
     def _new_masks(self) -> Masks:
         """Fresh keys; what is beyond the range of the masks is an error, or in a private run held to it."""
@@ -74,7 +81,7 @@ class Party:
 
     def retune(self, plan: Plan) -> None:
         """Go on with the alpha of another plan, after the closing broadcast."""
-        self.side.retune(plan.problem)  # type: ignore[attr-defined]
+        self.side.retune(self._problem(plan))  # type: ignore[attr-defined]
 
     def answer(self, message: Message) -> Message:
         """Answer one message of the coordinator."""

@@ -12,10 +12,12 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import expit, softmax
+from scipy.special import expit, logit, softmax
 
 from tacit.blocks.dense import RowClip
 from tacit.columns.encoder import Encoder, from_record
+from tacit.columns.table import Table
+from tacit.data.labels import read_row_values
 from tacit.data.load import PartySpec, PredictionData, Source, load_prediction_data
 from tacit.data.read import PLAIN, FileStyle
 from tacit.errors import InputError
@@ -95,6 +97,8 @@ class SavedModel:
         "linear" or "trees".
     tree_parties : tuple of str
         Of a linear model: who has trees beside the others' linear parts.
+    threshold : float
+        The probability from which a row counts as positive, by the costs that the job states.
     styles : tuple of FileStyle
         How the parties' CSV files were written in training, by the run's job; empty where there is no job.
     """
@@ -112,6 +116,7 @@ class SavedModel:
     row_ids: tuple[str, ...] = ()
     kind: str = LINEAR_MODEL
     tree_parties: tuple[str, ...] = ()
+    threshold: float = 0.5
     styles: tuple[FileStyle, ...] = ()
 
     @property
@@ -229,8 +234,33 @@ def load_rows(model: SavedModel, paths: Sequence[Source]) -> PredictionData:
 def predict(model: SavedModel, data: PredictionData) -> Predictions:
     """Predict new rows."""
     with np.errstate(over="ignore", invalid="ignore"):
-        score = model.score(data.shards)
+        score = model.score(data.shards) + row_offsets(model, data)
     return predictions_of(model, data.ids, score, data.id_column)
+
+
+def row_offsets(model: SavedModel, data: PredictionData) -> Any:
+    """What is added to the score of each new row, where the model was trained with offsets; 0 where it was not."""
+    if not any(getattr(part, "row_columns", {}) for part in model.parties):
+        return 0.0
+    places = zip(model.parties, data.tables, data.rows, strict=True)
+    return sum(part_offsets(part, table, rows) for part, table, rows in places)
+
+
+def part_offsets(part: Any, table: Table, rows: Any) -> Vector:
+    """The same of one party's rows; a column that its file lacks counts as offset 0 and exposure 1."""
+    wanted = {role: name for role, name in getattr(part, "row_columns", {}).items() if name in table.columns}
+    found = read_row_values(table, wanted).take(rows).offset
+    return np.zeros(len(rows)) if found is None else found
+
+
+def offset_remarks(model: SavedModel, data: PredictionData) -> list[str]:
+    """Which columns of offsets the files of new rows lack, one line for each."""
+    return [
+        f"party {show(part.name)} has no column {show(name)}: scores are of {role} {'0' if role == 'offset' else '1'}"
+        for part, table in zip(model.parties, data.tables, strict=False)
+        for role, name in getattr(part, "row_columns", {}).items()
+        if name not in table.columns
+    ]
 
 
 def predictions_of(
@@ -252,7 +282,8 @@ def _predictions(model: SavedModel, ids: npt.NDArray[Any] | None, score: Vector)
         labels = [model.classes[code] for code in score.argmax(axis=1).tolist()]
         return Predictions(ids, score, labels, np.asarray(softmax(score, axis=1)), model.classes)
     negative, positive = model.classes
-    labels = [positive if above else negative for above in (score > 0).tolist()]
+    threshold = logit(model.threshold)
+    labels = [positive if above else negative for above in (score > threshold).tolist()]
     return Predictions(ids, score, labels, expit(score) if named_loss(model.loss).log_odds else None)
 
 
@@ -305,8 +336,23 @@ def load_model(path: str | Path, own: Collection[str] | None = None) -> SavedMod
         row_ids=_texts(file, record, "ids") if whole and record.get("ids") else (),
         kind=TREES if trees else LINEAR_MODEL,
         tree_parties=_texts(file, record, TREES) if record.get(TREES) else (),
+        threshold=_threshold(file, record),
         styles=_styles(run, [part.name for part, _, _ in pairs]),
     )
+
+
+def _threshold(file: Path, record: dict[str, Any]) -> float:
+    threshold = _number(file, record.get("threshold", 0.5), "threshold")
+    if not 0 < threshold < 1:
+        raise damaged(file, f"its threshold is {threshold}, not between 0 and 1")
+    return threshold
+
+
+def _row_columns(file: Path, record: dict[str, Any]) -> dict[str, str]:
+    columns = record.get("row_columns", {})
+    if not isinstance(columns, dict) or not set(columns) <= {"offset", "exposure"}:
+        raise damaged(file, f"its row_columns are {show(columns)}")
+    return {role: _text(file, columns, role) for role in columns}
 
 
 def _styles(run: Path, names: Sequence[str]) -> tuple[FileStyle, ...]:
@@ -349,7 +395,8 @@ def _consensus(file: Path, record: dict[str, Any]) -> Part:
     encoder = _encoder(file, record, columns)
     clip, noise = _clip(file, record.get("clip"), len(columns)), _noise(file, record.get("noise"), encoder)
     none = 0.0 if coef.ndim == 1 else np.zeros(len(coef))
-    return PartyModel(ROWS, columns, coef, none, clip, noise=noise), None, encoder
+    more = _row_columns(file, record)
+    return PartyModel(ROWS, columns, coef, none, clip, noise=noise, row_columns=more), None, encoder
 
 
 def _encoder(file: Path, record: dict[str, Any], columns: tuple[str, ...]) -> Encoder | None:
@@ -415,7 +462,7 @@ def _party(folder: Path, name: str, joint: Path) -> Part:
     offset = _constant(file, record.get("offset"), 1 if values.ndim == 1 else len(values), "offset")
     clip, encoder = _clip(file, record.get("clip"), len(columns)), _encoder(file, record, columns)
     noise = _noise(file, record.get("noise"), encoder)
-    return PartyModel(name, columns, values, offset, clip, bend, noise), id_, encoder
+    return PartyModel(name, columns, values, offset, clip, bend, noise, _row_columns(file, record)), id_, encoder
 
 
 def _coefficients(file: Path, record: dict[str, Any]) -> tuple[tuple[str, ...], Vector]:

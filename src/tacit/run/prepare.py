@@ -25,7 +25,7 @@ from tacit.columns.words import constants
 from tacit.data.align import Counts, RowMatching, align
 from tacit.data.cluster import Cluster, ClusterAddress, ClusterFile, ClusterRows, connect
 from tacit.data.holdout import HeldOut, set_aside
-from tacit.data.labels import Labels, check_labels, encode_labels
+from tacit.data.labels import Labels, RowValues, check_labels, encode_labels
 from tacit.data.load import JobData, MatchedFiles, load_labelled
 from tacit.data.nodes import NodesData
 from tacit.data.read import give_back_memory
@@ -39,7 +39,15 @@ from tacit.mechanisms.base import USUAL_ROUNDS
 from tacit.plan.make import Plan, make_plan
 from tacit.plan.memory import check_on_cluster, check_one_score, check_reading
 from tacit.plan.request import CODED_ALPHA, TrainingRequest
-from tacit.plan.terms import auto_remarks, curve_columns, loss_of, tree_settings, with_row_norms, with_terms
+from tacit.plan.terms import (
+    auto_remarks,
+    curve_columns,
+    loss_of,
+    trained_loss,
+    tree_settings,
+    with_row_norms,
+    with_terms,
+)
 from tacit.privacy.certificate import Certificate
 from tacit.problem.losses import Loss
 from tacit.run.folder import PreparedRun
@@ -104,8 +112,8 @@ def _request(job: Job, method: str, curve_columns: Sequence[int]) -> TrainingReq
     model, columns = job.model, curve_columns or [0] * len(job.parties)
     trees, coded = tree_settings(job), job.trees is not None and bool(job.protected)
     return TrainingRequest(
-        loss=cast("Loss", loss_of(job)) if trees is None else model.loss,
-        penalty=model.penalty if trees is None else "l2" if coded else "none",
+        loss=trained_loss(job),
+        penalty=model.regularizer if trees is None else "l2" if coded else "none",
         alpha=CODED_ALPHA if coded else model.alpha,
         fit_intercept=coded if trees is not None else model.fit_intercept,  # trees have a constant of their own
         tol=job.tol,
@@ -279,7 +287,7 @@ def _in_memory(job: Job, loss: Loss, note: Note) -> PreparedRun:
 def _encoded(job: Job, loss: Loss, files: MatchedFiles) -> PreparedRun:
     """Encode the rows of files that were read, and hold the job's part of them out."""
     data = encode_job_data(job, files)
-    labels, held = _labels_of_holder(job, loss, data), None
+    labels, held = _labels_of_holder(job, loss, data).with_rows(data.rows), None
     shards: Sequence[Shard] = data.shards
     mask = files.held(job.holdout_rule)
     if mask is not None:
@@ -287,6 +295,7 @@ def _encoded(job: Job, loss: Loss, files: MatchedFiles) -> PreparedRun:
         labels = replace(labels, values=left)
     elif job.holds_out_files:
         held = _held_files(job, files, data, labels, loss)
+    labels = labels.weighted(job.model.class_weight)
     columns = tuple(shard.features.shape[1] for shard in shards)
     taken = sum(_nbytes(shard.features) for shard in shards)
     curves, aside = curve_columns(data.encodings, job.names, job.privacy), 0 if held is None else held.rows
@@ -305,7 +314,7 @@ def _held_files(job: Job, files: MatchedFiles, data: JobData, labels: Labels, lo
     paths = [job.folder / (spec.holdout_data or "") for spec in job.parties]
     new = load_labelled(specs, paths, encoders, labels.classes, loss)
     _refuse_overlap(data.ids, new.data.ids)
-    return HeldOut(tuple(new.data.shards), new.labels)
+    return HeldOut(tuple(new.data.shards), new.labels_of(specs))
 
 
 def _refuse_overlap(trained: Any, held: Any, party: str = "") -> None:
@@ -389,13 +398,14 @@ def _prepare_nodes(job: Job, cluster: Cluster | None, note: Note) -> PreparedRun
     with job.named_refusals():
         loss = cast("Loss", loss_of(job))  # before files that may be large are read
         data = load_job_nodes(job)
-        labels = _labels_of_nodes(job, data, loss)
+        labels = _labels_of_nodes(job, data, loss).with_rows(RowValues.together(data.rows))
         shards: Sequence[Shard] = data.shards
         epsilons, held = data.epsilons, None
         if job.holds_out_files:
             held = _held_node_files(job, data, labels, loss)
         elif job.holdout_words:
             shards, labels, epsilons, held = _hold_out(job, data, labels)
+        labels = labels.weighted(job.model.class_weight)
         rows = tuple(shard.features.shape[0] for shard in shards)
         encodings = {} if data.encoding is None else dict.fromkeys(job.names, data.encoding)
         columns = curve_columns(encodings, job.names, job.privacy)
@@ -426,8 +436,8 @@ def _held_node_files(job: Job, data: NodesData, labels: Labels, loss: Loss) -> H
         rows = () if spec.id is None else (spec.id,)
         new = load_labelled([own], [job.folder / (spec.holdout_data or "")], [encoder], labels.classes, loss, rows)
         _refuse_overlap(ids, new.data.ids, spec.name)
-        found.append(new)
-    return HeldOut(tuple(new.data.shards[0] for new in found), np.concatenate([new.labels for new in found]))
+        found.append((new.data.shards[0], new.labels_of([own])))
+    return HeldOut(tuple(shard for shard, _ in found), np.concatenate([values for _, values in found]))
 
 
 def labels_by_node(prepared: PreparedRun) -> list[Vector]:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib import metadata
 from types import MappingProxyType
@@ -36,7 +36,8 @@ class PartyModel:
     `coef` has a row for each, and `offset` a number, as have the scores of a row. Where `clip` is given,
     the row is clipped first; `constant` is what is then left of the offset beside the centre of the clip. `noise` is
     about the covariance that the noise of a private run gave `coef`, where that is known; of a part that was read from
-    a file, within the encoded columns of each column.
+    a file, within the encoded columns of each column. `row_columns` names the columns of the party's file with the
+    offset and the exposure of a row, where the model was trained with them.
     """
 
     name: str
@@ -46,6 +47,7 @@ class PartyModel:
     clip: RowClip | None = None
     bend: float = 0.0
     noise: Vector | None = None
+    row_columns: Mapping[str, str] = field(default_factory=dict)
 
     def score(self, features: Matrix) -> Vector:
         """One number for each row, or one for each row and class."""

@@ -23,7 +23,7 @@ from tacit.run.curves import Points, model_curves
 from tacit.run.folder import PLAN, RunFolder, serving_loss
 from tacit.run.inference import PRIVATE, Summary, TrainedOn, summarize
 from tacit.run.measures import evaluation_lines, figures
-from tacit.run.predict import ALL_PARTIES, Predictions, SavedModel, load_model, load_rows, predict
+from tacit.run.predict import ALL_PARTIES, Predictions, SavedModel, load_model, load_rows, offset_remarks, predict
 from tacit.run.prepare import prepare
 from tacit.text import listing, nearest, plural, show
 from tacit.types import Trace
@@ -198,7 +198,7 @@ class SavedRun:
         """As `evaluate`, with remarks in what is returned instead of warnings."""
         if not self.model_is_covered:
             raise InputError(NOT_SERVED)
-        model, loss = self.model, serving_loss(loss_of(self.job))
+        model, loss = self.model, serving_loss(self._loss())
         labels = {spec.name: spec.label for spec in self.job.parties}
         specs = [replace(spec, label=labels.get(spec.name)) for spec in model.specs]
         whole = tuple(dict.fromkeys(name for name in labels.values() if name)) if self.on_graph else ()
@@ -240,6 +240,12 @@ class SavedRun:
         else:
             trained = TrainedOn.of_parties(plan, prepared.shards, labels, encoders)
         return summarize(trained, [part.linear_coef for part in parts], self.intercept)
+
+    def _loss(self) -> Any:
+        """The loss with the numbers that were planned, such as a dispersion that training estimated."""
+        model, planned = self.job.model, self.plan.get("loss_settings", {})
+        settled = {name: planned[name] for name in model.loss_settings if name in planned}
+        return loss_of(replace(self.job, model=replace(model, **settled)))
 
     def _settled_job(self) -> Job:
         """The job, with the terms that its search took."""
@@ -345,7 +351,7 @@ def read_plan(folder: RunFolder) -> tuple[dict[str, Any], dict[str, str]]:
 
 def prediction_remarks(model: SavedModel, data: PredictionData) -> list[str]:
     """What whoever predicts should know: of columns and blanks, of rows left out, and of what no certificate covers."""
-    remarks = list(data.said)
+    remarks = [*data.said, *offset_remarks(model, data)]
     dropped = {name: count for name, count in data.counts.dropped.items() if count}
     if dropped:
         listed = ", ".join(f"{name} {plural(count, 'row')}" for name, count in dropped.items())

@@ -14,6 +14,7 @@ import scipy
 from tacit.blocks.dense import Block
 from tacit.errors import InputError
 from tacit.problem.losses.base import Loss
+from tacit.problem.losses.rows import bare_labels, offset_range
 from tacit.problem.losses.softmax import Softmax
 from tacit.problem.regularizers import Regularizer
 from tacit.types import Arrays, Vector
@@ -344,13 +345,14 @@ def negligible_objective(problem: Problem, labels: Vector, constant: Any) -> flo
     """
     if problem.loss.least_slope > 0:
         return constant_loss(problem, labels, 0.0 * constant)
-    rounding = 1e-10 * float(np.abs(labels).max(initial=0.0))
+    rounding = 1e-10 * float(np.abs(bare_labels(labels)).max(initial=0.0))
     at_best = constant_loss(problem, labels, constant)
     return max(1e-3 * at_best, constant_loss(problem, labels, constant + rounding) - at_best, 1e-300)
 
 
 def label_spread(labels: Vector) -> float:
     """Standard deviation of the labels; 1 where they differ by rounding only."""
+    labels = bare_labels(labels)
     spread = float(np.std(labels))
     return spread if spread > 1e-12 * float(np.abs(labels).max(initial=0.0)) else 1.0
 
@@ -376,8 +378,10 @@ def _check_held_back(problem: Problem, labels: Vector) -> None:
 
 def _bracket(problem: Problem, labels: Vector) -> tuple[float, float]:
     if problem.loss.task == "classification":
-        return -WIDEST_SCORE, WIDEST_SCORE
-    low, high = float(labels.min()), float(labels.max())
+        least, most = offset_range(labels)
+        return -WIDEST_SCORE - most, WIDEST_SCORE - least
+    known, (least, most) = bare_labels(labels), offset_range(labels)
+    low, high = float(known.min()), float(known.max())
     if problem.loss.task == "counts":
-        return -WIDEST_SCORE, float(np.log(max(high, 1e-12))) + 1.0
-    return low, high
+        low, high = -WIDEST_SCORE, float(np.log(max(high, 1e-12))) + 1.0
+    return low - most, high - least

@@ -394,7 +394,7 @@ def _rounds(job: Job) -> int:
 
 def _columns(job: Job, spec: PartySpec, table: Any) -> tuple[tuple[Column, ...], PartySpec]:
     """The first columns of a party, those that the job speaks of before all others, and what the job says of them."""
-    apart = set(spec.apart)
+    apart = set(spec.apart.values())
     if isinstance(table, SparseTable):
         names = [name for name in spec.features or table.default_features() if name not in apart]
         count = min(len(names), MOST_COLUMNS)

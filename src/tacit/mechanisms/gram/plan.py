@@ -273,8 +273,9 @@ def _shape(loss: Loss, label_epsilon: float | None, response: Response | None) -
         return _Shape("margin", loss.lipschitz, loss.lipschitz / 2, one_signed=True)
     if loss.name in ("squared", "huber", "absolute"):
         return _Shape("residual", ABSOLUTE_CLIP if loss.name == "absolute" else RESIDUAL_CLIP, 1.0, one_signed=False)
+    why = "its derivative has no bound" if math.isinf(loss.lipschitz) else "no bound is proven for it"
     raise InputError(
-        f"mechanism='gram' does not fit loss={loss.name!r}: its derivative has no bound; choose logistic, hinge or "
+        f"mechanism='gram' does not fit loss={loss.name!r}: {why}; choose logistic, hinge or "
         "sigmoid for two classes, squared, huber or absolute for numbers"
     )
 

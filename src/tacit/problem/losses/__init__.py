@@ -1,27 +1,31 @@
 """Losses: one class each. `tacit.problem.registry` finds them by name."""
 
 from tacit.problem.losses.base import Loss, Task, unbounded_reason
+from tacit.problem.losses.families import Gamma, NegativeBinomial, Poisson, Tweedie
 from tacit.problem.losses.hinge import Hinge, SquaredHinge
 from tacit.problem.losses.logistic import Logistic
 from tacit.problem.losses.modified import Modified, modified
-from tacit.problem.losses.poisson import Poisson
-from tacit.problem.losses.residual import Absolute, Huber, Squared
+from tacit.problem.losses.residual import Absolute, Huber, Quantile, Squared
 from tacit.problem.losses.sigmoid import Sigmoid
 from tacit.problem.losses.softmax import Softmax, of_classes
 
 __all__ = [
     "Absolute",
+    "Gamma",
     "Hinge",
     "Huber",
     "Logistic",
     "Loss",
     "Modified",
+    "NegativeBinomial",
     "Poisson",
+    "Quantile",
     "Sigmoid",
     "Softmax",
     "Squared",
     "SquaredHinge",
     "Task",
+    "Tweedie",
     "modified",
     "of_classes",
     "unbounded_reason",

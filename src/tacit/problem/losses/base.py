@@ -8,8 +8,9 @@ to `SLACK`, measured against the largest entry (and against 1, the scale of a la
 from __future__ import annotations
 
 import math
+import numbers
 from abc import ABC, abstractmethod
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -50,6 +51,8 @@ class Loss(ABC):
         lower bound: it falls for ever along a right answer, and only a regularizer gives the problem an optimum.
     log_odds : bool
         True where the best score is the logarithm of the odds of +1, so that its sigmoid is a probability.
+    parameters : tuple of str
+        Names of the numbers that the loss is made with; it has attributes of these names.
     outputs : int
         Scores of a prediction: 1, or one for each of more than two classes.
     """
@@ -63,7 +66,17 @@ class Loss(ABC):
     concavity: float = 0.0
     least_slope: float = 0.0
     log_odds: bool = False
+    parameters: tuple[str, ...] = ()
     outputs: int = 1
+
+    def slope_range(self, y: Vector) -> tuple[Any, Any]:
+        """True bounds on grad from below and above: two numbers, or one of each for every row."""
+        return -self.lipschitz, self.lipschitz
+
+    @property
+    def settings(self) -> dict[str, float]:
+        """The numbers that the loss was made with, by name."""
+        return {name: getattr(self, name) for name in self.parameters}
 
     @abstractmethod
     def value(self, z: Vector, y: Vector) -> Vector:
@@ -109,6 +122,11 @@ class Loss(ABC):
             raise InputError(f"loss={self.name!r} needs labels -1 and +1")
         if self.task == "counts" and np.any(y < 0):
             raise InputError(f"loss={self.name!r} needs labels >= 0: found {float(np.min(y)):g}")
+
+
+def is_number(value: object) -> bool:
+    """True for a real number that is neither infinite nor NaN; true and false are none."""
+    return isinstance(value, numbers.Real) and not isinstance(value, bool) and math.isfinite(float(value))
 
 
 # --- Edges of the domains of conjugates, with the slack that rounding needs

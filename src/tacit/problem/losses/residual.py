@@ -1,13 +1,14 @@
-"""Losses of residuals u = z - y: squared, absolute, and Huber's, which is the one near 0 and the other far from it."""
+"""Losses of residuals u = z - y: squared, absolute, of a quantile, and Huber's: squared near 0, absolute far off."""
 
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 
 from tacit.errors import InputError
-from tacit.problem.losses.base import SLACK, Loss, indicate
+from tacit.problem.losses.base import SLACK, Loss, indicate, is_number
 from tacit.types import Vector
 
 
@@ -74,6 +75,55 @@ class Absolute(Loss):
         return indicate(np.abs(t) <= 1.0 + SLACK, t * y)
 
 
+class Quantile(Loss):
+    """Quantile loss, level (y - z) below the label and (1 - level) (z - y) above it: quantile regression.
+
+    Parameters
+    ----------
+    quantile : float
+        Share of the labels that is to lie below the prediction, between 0 and 1.
+    """
+
+    name = "quantile"
+    task = "regression"
+    smooth = False
+    parameters = ("quantile",)
+
+    def __init__(self, quantile: float = 0.5) -> None:
+        if not is_number(quantile) or not 0.0 < quantile < 1.0:
+            raise InputError(f"quantile={quantile!r} is not allowed: it must lie between 0 and 1, both left out")
+        self.quantile = float(quantile)
+        self.lipschitz = max(self.quantile, 1.0 - self.quantile)
+
+    def slope_range(self, y: Vector) -> tuple[Any, Any]:
+        """-level below the label, 1 - level above it."""
+        return -self.quantile, 1.0 - self.quantile
+
+    def value(self, z: Vector, y: Vector) -> Vector:
+        """Level times what is missing, or 1 - level times what is too much."""
+        residual = z - y
+        return np.maximum(-self.quantile * residual, (1.0 - self.quantile) * residual)
+
+    def grad(self, z: Vector, y: Vector) -> Vector:
+        """-level below the label, 1 - level above it; 0 at the kink."""
+        low, high = self.slope_range(y)
+        return np.where(z > y, high, np.where(z < y, low, 0.0))
+
+    def hess(self, z: Vector, y: Vector) -> Vector:
+        """0 everywhere."""
+        return np.zeros(np.broadcast(z, y).shape)
+
+    def prox(self, v: Vector, y: Vector, step: float | Vector) -> Vector:
+        """The label clipped into [v - (1 - level) step, v + level step]."""
+        low, high = self.slope_range(y)
+        return np.clip(y, v - high * step, v - low * step)
+
+    def conjugate(self, t: Vector, y: Vector) -> Vector:
+        """Product t y for -level <= t <= 1 - level."""
+        low, high = self.slope_range(y)
+        return indicate((t >= low - SLACK) & (t <= high + SLACK), t * y)
+
+
 class Huber(Loss):
     """Huber loss: quadratic near the label, linear far from it.
 
@@ -87,6 +137,7 @@ class Huber(Loss):
     name = "huber"
     task = "regression"
     curvature = 1.0
+    parameters = ("threshold",)
 
     def __init__(self, threshold: float = 1.35) -> None:
         if not (threshold > 0 and math.isfinite(threshold)):

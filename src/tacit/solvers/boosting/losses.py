@@ -25,8 +25,8 @@ from scipy.special import expit, logsumexp
 
 from tacit.errors import InputError
 from tacit.problem.losses.base import Loss, Task
+from tacit.problem.losses.families import Poisson
 from tacit.problem.losses.logistic import Logistic
-from tacit.problem.losses.poisson import Poisson
 from tacit.problem.losses.residual import Squared
 from tacit.types import Vector
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import cast
 
 import numpy as np
 
 from tacit.blocks.dense import Block
+from tacit.problem.regularizers import GroupLasso
 from tacit.solvers.base import Problem, label_spread
 from tacit.types import Vector
 
@@ -49,11 +51,11 @@ class LossEnvelope:
             return SmoothLoss(loss.total(z, labels, self.weights), *loss.slopes(z, labels))
         centre = z + self.multiplier / stiffness
         nearest = loss.prox(centre, labels, 1 / stiffness)
-        slope = np.clip(stiffness * (centre - nearest), -loss.lipschitz, loss.lipschitz)
+        low, high = loss.slope_range(labels)
+        slope = np.clip(stiffness * (centre - nearest), low, high)
         value = loss.total(nearest, labels, self.weights)
         value += self.sum(slope * slope - self.multiplier**2) / (2 * stiffness)
-        size = np.abs(slope)
-        on_kink = (size > 1e-12) & (size < (1 - 1e-9) * loss.lipschitz)
+        on_kink = (np.abs(slope) > 1e-12) & (slope > (1 - 1e-9) * low) & (slope < (1 - 1e-9) * high)
         return SmoothLoss(value, slope, np.where(on_kink, stiffness, 0.0))
 
     def metric(self, curvature: Vector) -> Vector:
@@ -137,6 +139,8 @@ class PenaltyEnvelope:
         squares = np.maximum(squares, LEAST_SQUARES * top)
         if self.regularizer.form == "ball":
             squares = np.full_like(squares, squares.mean())
+        if isinstance(self.regularizer, GroupLasso):
+            squares = self.regularizer.spread(self.regularizer.means(squares), squares.size)
         self.stiffness = STIFFNESS * sigma * squares
 
     def at(self, x: Vector) -> SmoothPenalty:
@@ -146,7 +150,7 @@ class PenaltyEnvelope:
             ridge = self.weight * self.regularizer.l2
             return SmoothPenalty(x, ridge * x, np.full(x.size, ridge), nothing, 0.5 * ridge * float(x @ x), 0.0)
         centre = x + self.multiplier / self.stiffness
-        nearest = self._project_ball if self.regularizer.form == "ball" else self._shrink
+        nearest = {"ball": self._project_ball, "group": self._shorten}.get(self.regularizer.form, self._shrink)
         model, diagonal, edge = nearest(centre)
         slope = self.stiffness * (centre - model)
         value = 0.0 if self.regularizer.constraint else self.weight * self.regularizer.value(model)
@@ -174,6 +178,17 @@ class PenaltyEnvelope:
         secant = np.divide(model, centre, out=np.ones_like(centre), where=centre != 0)
         curvature = stiffness * np.clip(1 - np.minimum(newton, secant), 0.0, 1.0)
         return model, curvature, np.zeros_like(centre)
+
+    def _shorten(self, centre: Vector) -> tuple[Vector, Vector, Vector]:
+        """Groups shortened, with the curvature of the secant to 0, which is never below Newton's.
+
+        In a group the stiffness is the same for all, as the norm of the group decides.
+        """
+        groups = cast("GroupLasso", self.regularizer)
+        norms, least = groups.norms(centre), self.weight * groups.factors(centre.size) / groups.means(self.stiffness)
+        kept = np.divide(np.maximum(norms - least, 0.0), norms, out=np.zeros_like(norms), where=norms > 0)
+        factor = groups.spread(kept, centre.size)
+        return centre * factor, self.stiffness * (1.0 - factor), np.zeros_like(centre)
 
     def move_multiplier(self, here: SmoothPenalty, growth: float) -> None:
         """Take the slope as the new multiplier."""

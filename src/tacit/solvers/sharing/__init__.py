@@ -24,20 +24,20 @@ from tacit.solvers.sharing.coordinator import SharingCoordinator, averaged_form,
 from tacit.solvers.sharing.party import SharingParty
 
 
-def _nothing_refused(loss: Loss, regularizer: Regularizer) -> str:
-    return ""
+def _refusal(loss: Loss, regularizer: Regularizer) -> str:
+    return f"penalty={regularizer.name!r} has groups" if regularizer.form == "group" else ""
 
 
 AVERAGED = Solver(
     "averaged",
-    refusal=_nothing_refused,
+    refusal=_refusal,
     party=lambda problem, block, _: SharingParty(problem, block, averaged_form(problem)),
     coordinator=lambda problem, labels: SharingCoordinator(problem, labels, averaged_form(problem)),
     vectors=(1.2, 1.0),
 )
 PUBLISHED = Solver(
     "published",
-    refusal=_nothing_refused,
+    refusal=_refusal,
     party=lambda problem, block, _: SharingParty(problem, block, published_form(problem)),
     coordinator=lambda problem, labels: SharingCoordinator(problem, labels, published_form(problem)),
     vectors=(1.2, 1.0),

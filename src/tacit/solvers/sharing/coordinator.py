@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tacit.problem.losses.base import Loss
+from tacit.problem.losses.rows import bare_labels
 from tacit.solvers.base import Problem, Progress, best_constant, constant_loss, label_spread, negligible_objective
 from tacit.solvers.duality import balanced, is_certifiable, lower_bound, weighted_mean
 from tacit.types import Arrays, Vector
@@ -52,7 +53,7 @@ def default_rho(loss: Loss, labels: Vector, copies: int) -> float:
         return 0.4 * loss.curvature
     if math.isfinite(loss.lipschitz):
         return 0.4 * loss.lipschitz / (1.0 if loss.task == "classification" else spread)
-    return 0.4 * max(float(np.mean(labels)), 1e-3)
+    return 0.4 * max(float(np.mean(bare_labels(labels))), 1e-3)
 
 
 # --- Anderson acceleration of the fixed point: which mixture of the last results the next round starts from
