@@ -18,7 +18,6 @@ from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import numpy as np
-from sklearn.exceptions import ConvergenceWarning
 
 from tacit.columns.spec import LINEAR, SPLINE
 from tacit.data.holdout import Splits, deal_folds
@@ -416,6 +415,8 @@ def settle_dispersion(
         result, before = fit(with_dispersion(first.plan, now), result), now
         rounds += len(result.trace)
     else:
+        from sklearn.exceptions import ConvergenceWarning  # which takes a second to import, and is seldom needed
+
         warnings.warn(f"the dispersion still changed after {MOST_TURNS} fits", ConvergenceWarning, stacklevel=4)
     if not LEAST_DISPERSION < now < MOST_DISPERSION:
         found = (
