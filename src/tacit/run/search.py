@@ -407,6 +407,8 @@ def settle_dispersion(
     weights : array, optional
         Of each row, beside those that the labels carry.
     """
+    from sklearn.exceptions import ConvergenceWarning  # slow to import, for this alone
+
     result, before, rounds = first, np.inf, len(first.trace)
     for _ in range(MOST_TURNS):
         now = _fitted(result, shards, labels, weights)
@@ -415,8 +417,6 @@ def settle_dispersion(
         result, before = fit(with_dispersion(first.plan, now), result), now
         rounds += len(result.trace)
     else:
-        from sklearn.exceptions import ConvergenceWarning  # which takes a second to import, and is seldom needed
-
         warnings.warn(f"the dispersion still changed after {MOST_TURNS} fits", ConvergenceWarning, stacklevel=4)
     if not LEAST_DISPERSION < now < MOST_DISPERSION:
         found = (
