@@ -213,6 +213,13 @@ BAD: list[tuple[str, str, str]] = [
     ('loss = "poisson"', 'label = "claims"\nexposure = "zero"', "the exposure .zero. is 0 in row 3"),
     ('loss = "gamma"', 'label = "zero"', "loss='gamma' needs labels above 0: found 0"),
     ("[privacy]\nepsilon = 1.0", 'label = "paid"\nweight = "weight"', "not available with privacy"),
+    ('classes = 3\nclass_weight = "balanced"', 'label = "claims"', "class_weight does not go with model.classes = 3"),
+    ("classes = 3", 'label = "claims"\noffset = "days"', "offset does not go with model.classes = 3"),
+    (
+        "classes = 3\ncosts = { false_positive = 1, false_negative = 2 }",
+        'label = "claims"',
+        "costs does not go with model.classes = 3",
+    ),
     ('kind = "trees"\nclass_weight = "balanced"', 'label = "paid"', "model.class_weight is not for trees"),
 ]
 

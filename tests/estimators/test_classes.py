@@ -13,6 +13,7 @@ import pytest
 from sklearn.datasets import load_digits, load_iris
 from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import scale
+from sklearn.utils.class_weight import compute_sample_weight
 
 from tacit import (
     HorizontalClassifier,
@@ -108,6 +109,30 @@ def test_weights_and_no_intercept(kind: Any, fit_intercept: bool) -> None:
     wanted = theirs(X, y, weights, fit_intercept=fit_intercept)
     np.testing.assert_allclose(ours.coef_, wanted.coef_, atol=1e-5)
     np.testing.assert_allclose(ours.intercept_, wanted.intercept_ - wanted.intercept_.mean(), atol=1e-5)
+
+
+@pytest.mark.parametrize("asked", ["balanced", {"setosa": 3.0, "virginica": 0.5}])
+@pytest.mark.parametrize("kind", [VerticalClassifier, HorizontalClassifier])
+def test_class_weights(kind: Any, asked: Any) -> None:
+    X, y = (part[30:] for part in iris())
+    ours = kind(alpha=ALPHA, parties=3, tol=1e-13, class_weight=asked, random_state=0).fit(X, y)
+    wanted = theirs(X, y, compute_sample_weight(asked, y))
+    np.testing.assert_allclose(ours.coef_, wanted.coef_, atol=1e-5)
+    np.testing.assert_allclose(ours.intercept_, wanted.intercept_ - wanted.intercept_.mean(), atol=1e-5)
+
+
+@pytest.mark.parametrize("kind", [VerticalClassifier, HorizontalClassifier])
+def test_offsets_and_costs_are_for_two_classes(kind: Any) -> None:
+    X, y = iris()
+    with pytest.raises(InputError, match="offset is for two classes or numbers, and the labels have 3 classes"):
+        kind(parties=2).fit(X, y, offset=np.zeros(len(y)))
+    with pytest.raises(InputError, match="exposure does not fit loss="):
+        kind(parties=2).fit(X, y, exposure=np.ones(len(y)))
+    with pytest.raises(InputError, match="costs is for two classes, and there are 3"):
+        kind(parties=2, costs={"false_positive": 1, "false_negative": 5}).fit(X, y)
+    model = kind(parties=2, alpha=ALPHA).fit(X, y)
+    with pytest.raises(InputError, match="offset is for two classes or numbers, and the labels have 3 classes"):
+        model.predict_proba(X, offset=np.zeros(len(y)))
 
 
 def test_no_penalty_at_all() -> None:

@@ -58,6 +58,9 @@ CASES = {
     "masks": {"top": f"{HELD}\nsecure_aggregation = true"},
     "squared": {"top": HELD, "model": 'loss = "squared"'},
     "curves": {"top": HELD, "model": 'terms = "spline"'},
+    "class weights": {"top": HELD, "model": 'class_weight = "balanced"'},
+    "offset": {"top": HELD, "own": 'offset = "x0b"||'},
+    "quantile": {"top": HELD, "model": 'loss = "quantile"\nquantile = 0.8\nalpha = 0.1'},
     "label private": {"top": HELD, "extra": '[privacy]\nepsilon = "none"\nlabel_epsilon = 2\nnoise_seed = 5'},
 }
 

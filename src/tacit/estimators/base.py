@@ -161,7 +161,9 @@ def checked_offset(offset: Any, exposure: Any, rows: int, loss: Loss) -> Vector 
 def refuse_offset(loss: Loss) -> None:
     """Refuse offsets of rows that have several scores."""
     if loss.outputs > 1:
-        raise InputError(f"offset is for two classes or numbers, and the labels have {loss.outputs}: leave it out")
+        raise InputError(
+            f"offset is for two classes or numbers, and the labels have {loss.outputs} classes: leave it out"
+        )
 
 
 def _one_for_each_row(given: Any, rows: int, name: str) -> Vector:

@@ -69,7 +69,7 @@ class OwnFile:
         chosen = np.arange(self.rows) if rows is None else rows
         learnt = chosen if held is None else chosen[~held]
         own = self._as_they_are(chosen, learnt) if self.job.grows_trees(self.spec.name) else self._coded(chosen, learnt)
-        return own if held is None else own.without(held)
+        return (own if held is None else own.without(held)).weighted(self.job.model.class_weight)
 
     def _coded(self, chosen: Rows, learnt: Rows) -> OwnRows:
         """Columns as numbers."""
@@ -99,7 +99,7 @@ class OwnFile:
         labels = encode_labels(values[rows], cast("Loss", loss), self.spec.name, self.spec.positive, dropped=dropped)
         loss.check_labels(labels.values)
         more = read_row_values(self.table, self.spec.row_columns).take(rows)
-        return labels.with_rows(more).weighted(self.job.model.class_weight)
+        return labels.with_rows(more)
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,7 +116,8 @@ class FileOnCluster(OwnFile):
         """The rows that all parties have, where they are; none are held out there."""
         chosen = np.arange(self.rows) if rows is None else rows
         features = ClusterRows(self.cluster, self.source, rows)
-        return OwnRows(Shard(self.spec.name, features, self.features), self._labels(chosen))
+        own = OwnRows(Shard(self.spec.name, features, self.features), self._labels(chosen))
+        return own.weighted(self.job.model.class_weight)
 
 
 @dataclass(frozen=True, eq=False)
@@ -142,6 +143,10 @@ class OwnRows:
             return replace(self, shard=cut_rows(self.shard, ~held), held=aside)
         shards, left, aside = set_aside([self.shard], self.labels.values, [held], any_class=any_class)
         return replace(self, shard=shards[0], labels=replace(self.labels, values=left), held=aside)
+
+    def weighted(self, class_weight: Any) -> OwnRows:
+        """The same with the weights of rows and classes, at mean 1 over the rows that are trained on."""
+        return self if self.labels is None else replace(self, labels=self.labels.weighted(class_weight))
 
     @property
     def held_count(self) -> int:

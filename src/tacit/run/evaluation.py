@@ -576,11 +576,11 @@ def evaluate_node(prepared: PreparedRun, model: Model) -> dict[str, Any]:
         return not_evaluated(plan, prepared, NOT_SERVED)
     if not len(rows.labels):
         return not_evaluated(plan, prepared, NO_ROWS)
-    record, shard = _about(plan, prepared, rows), rows.shards[0]
+    record, shard, loss = _about(plan, prepared, rows), rows.shards[0], _plain_loss(plan.problem.loss)
     scores = model.scores([shard])
-    figures = _figures(JOINT, "", scores, rows.labels, record["loss"], len(shard.columns))
+    figures = _figures(JOINT, "", scores, rows.labels, loss, len(shard.columns))
     record["models"].append(figures | {"alpha": record["alpha"]})
-    own = measure(scores, rows.labels, record["loss"])
+    own = measure(scores, rows.labels, loss)
     trained, evaluated = len(prepared.labels.values), len(rows.labels)
     record["nodes"] = [{"name": shard.name, "trained": trained, "evaluated": evaluated, JOINT: own}]
     record["notes"].append(OWN_ROWS)

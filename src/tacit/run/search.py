@@ -18,7 +18,6 @@ from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import numpy as np
-from sklearn.exceptions import ConvergenceWarning
 
 from tacit.columns.spec import LINEAR, SPLINE
 from tacit.data.holdout import Splits, deal_folds
@@ -408,6 +407,8 @@ def settle_dispersion(
     weights : array, optional
         Of each row, beside those that the labels carry.
     """
+    from sklearn.exceptions import ConvergenceWarning  # slow to import, for this alone
+
     result, before, rounds = first, np.inf, len(first.trace)
     for _ in range(MOST_TURNS):
         now = _fitted(result, shards, labels, weights)
