@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import gc
 import os
+from typing import Any
 
 import numpy as np
 import pytest
@@ -74,3 +76,18 @@ def real_data(loader):
         return loader()
     except InputError as error:
         pytest.skip(f"needs the public data sets: {error}")
+
+
+@pytest.fixture
+def usual_class_weights(monkeypatch: pytest.MonkeyPatch) -> None:
+    """scikit-learn's check of class weights runs at the default tol: its weights differ by ten millions, and at the tol
+    that other checks need a graph takes thousands of rounds."""
+    from sklearn.utils import estimator_checks
+
+    check = estimator_checks.check_class_weight_classifiers
+
+    @functools.wraps(check)
+    def at_the_default(name: str, estimator: Any) -> None:
+        check(name, estimator.set_params(tol=type(estimator)().tol))
+
+    monkeypatch.setattr(estimator_checks, "check_class_weight_classifiers", at_the_default)

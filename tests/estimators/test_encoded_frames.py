@@ -66,6 +66,7 @@ def matrices(model: Any, X: dict[str, Any]) -> Any:
 # --- scikit-learn's own checks ------------------------------------------------------------------------
 
 
+@pytest.mark.usefixtures("usual_class_weights")
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")
 @pytest.mark.parametrize(
     "estimator",

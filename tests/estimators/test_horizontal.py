@@ -30,6 +30,7 @@ def a9a():
     return real_data(load_a9a)
 
 
+@pytest.mark.usefixtures("usual_class_weights")
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")
 @pytest.mark.parametrize("model", [HorizontalClassifier, HorizontalRegressor])
 def test_scikit_learn_checks(model):
