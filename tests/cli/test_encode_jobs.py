@@ -437,7 +437,7 @@ def test_what_is_said_and_saved_of_protected_rows(customers: Customers, tacit: A
     assert "blanks" not in json.dumps(plan["sizes"]["encoding"]["phone"])
     words = " ".join(tacit("plan", customers.folder / "credit.toml").out.split())
     assert "the constants of the encoding of phone (columns and their kinds, ranges, categories, buckets)" in words
-    assert "nothing else was used of phone; bank: read, as nobody protects these rows" in words
+    assert "nothing else was used of phone; read in full, as the rows are not protected: bank" in words
 
 
 def test_many_buckets_are_sparse_and_private(customers: Customers, tacit: Any) -> None:

@@ -91,7 +91,7 @@ def test_a_party_sees_with_whom_what_leaves_to_whom_and_what_it_costs(
     both = accountant.epsilon(events_of(plan, "phone")["record"] * 2, 1e-6)
     traffic = plan.describe()["traffic"]["parties"]["phone"]
     for said in (
-        "job credit with bank model logistic loss, l2 penalty, alpha 0.0001; private sharing",
+        "job credit with bank model logistic loss, l2 penalty, alpha 0.0001; each protected party fits once",
         "you send the outcome of one private fit",
         f"to bank size {traffic['bytes_up']} B in the whole job",
         "rounds 2, fixed beforehand",

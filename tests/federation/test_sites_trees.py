@@ -478,7 +478,9 @@ def test_scores_of_several_classes_are_added_up_between_sites(
     scores = [np.array([predicted(text)[key] for key in ids]) for text in (got, wanted)]
     assert scores[0].shape == (len(ids), 3)
     np.testing.assert_allclose(*scores, rtol=0, atol=1e-9)
-    chosen = [{row["id"]: row["prediction"] for row in csv.DictReader(text.splitlines())} for text in (got, wanted)]
+    chosen = [
+        {row["customer"]: row["prediction"] for row in csv.DictReader(text.splitlines())} for text in (got, wanted)
+    ]
     assert chosen[0] == chosen[1]
     sent = [one.answered.message.arrays["share"] for one in loop.carried if isinstance(one.asked, Scores)]
     words = [2] if len(names) > 2 else []  # of 64 bits for each number under masks

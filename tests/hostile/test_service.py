@@ -339,7 +339,7 @@ def test_what_is_refused_is_told_without_raw_control_characters(clients: dict[st
 @pytest.mark.parametrize("score", [1e300, -1e100, 2.0**51, math.inf, math.nan])
 def test_a_huge_score_of_a_party_that_answers_alone_is_refused(score: float) -> None:
     with pytest.raises(RunError, match="shop did not answer with 2 scores"):
-        asking._plain(ScoresReply.model_construct(party="shop", number=0, scores=[0.0, score]), 2)
+        asking._plain(ScoresReply.model_construct(party="shop", number=0, scores=[0.0, score]), (2,))
 
 
 def endless(head: bytes, part: bytes, pause: float) -> tuple[str, threading.Thread, socket.socket]:

@@ -259,7 +259,7 @@ def test_predictions_on_a_terminal_do_not_act_and_in_a_file_are_exact(
     piped = subprocess.run(
         [sys.executable, "-m", "tacit.cli.main", *words], capture_output=True, check=True, timeout=120
     ).stdout.decode()
-    assert {row["id"] for row in csv.DictReader(io.StringIO(piped))} == {f"c{row}{NASTY}" for row in range(80)}
+    assert {row["customer"] for row in csv.DictReader(io.StringIO(piped))} == {f"c{row}{NASTY}" for row in range(80)}
     main_end, other = os.openpty()
     process = subprocess.Popen([sys.executable, "-m", "tacit.cli.main", *words], stdout=other, stderr=other)
     os.close(other)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 WIDEST = 120  # characters of a line
 NAMES = ("sharing", "dynamic", "pdml")
-HELP = "rerun the papers' figures and tables and judge their claims"
+HELP = "rerun the papers and judge their claims"
 DESCRIPTION = """\
 Rerun every figure and table of the papers that this software is built from,
 put the numbers beside the published ones, say of every claim whether it holds,

@@ -71,7 +71,7 @@ def run(options: argparse.Namespace) -> int:
     output = find_class(model, options.label, predictions.prediction[row])
     shares = explain(model, data.shards, row, output)
     places = zip(shares, model.parties, data.tables, data.rows, strict=True)
-    shares = [with_offset(share, float(part_offsets(part, table, rows)[row])) for share, part, table, rows in places]
+    shares = [with_offset(share, _at(part_offsets(part, table, rows), row)) for share, part, table, rows in places]
     for line in warnings(options.directory, model):
         tell(f"tacit: {line}")
     shown = names[0] if whole else options.party
@@ -79,6 +79,13 @@ def run(options: argparse.Namespace) -> int:
     record = make_record(model, predictions, row, output, shares, shown, options.top, cells)
     print(json.dumps(record, indent=2, ensure_ascii=False) if options.json else "\n".join(text(record, whole)))
     return 0
+
+
+def _at(offsets: Any, row: int) -> float:
+    """The offset of one row; one number stands for all rows."""
+    import numpy as np
+
+    return float(offsets if np.ndim(offsets) == 0 else offsets[row])
 
 
 def is_of_rows(run: str) -> bool:

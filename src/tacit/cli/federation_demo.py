@@ -224,7 +224,7 @@ class Demo:
         from sklearn.metrics import roc_auc_score
 
         file = next(self.kit(BANK).jobs.glob("predict-*/predictions.csv"))
-        predicted = pd.read_csv(file).set_index("id")
+        predicted = pd.read_csv(file, index_col=0)
         truth = pd.read_csv(self.folder / TRUTH).set_index(ID)[LABEL].reindex(predicted.index)
         right = float((predicted["prediction"] == truth).mean())
         auc = float(roc_auc_score(truth == "yes", predicted["probability"]))

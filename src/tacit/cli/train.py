@@ -104,8 +104,8 @@ def run(options: argparse.Namespace) -> int:
     check_engine(options.engine or job.engine)
     job = with_memory(replace(job, engine=options.engine or job.engine), options.memory, "--memory")
     check_trees(job)
-    _refuse_idle(job, options)
     with cluster_for(job, _address(options), "--dask") as cluster:
+        _refuse_idle(job, options)
         if job.engine == "flare":
             from tacit.cli.together import train_together
 

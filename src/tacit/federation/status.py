@@ -203,7 +203,7 @@ def _own_waits(kit: Kit, folder: Path, lead: str) -> list[str]:
     if not asked:
         return ["nothing was asked yet: the lead asks once the keys are confirmed and its own people have agreed"]
     last = asked[-1]
-    ago = duration(max(0.0, time.time() - float(last["at"])))
+    ago = duration(float(max(0, round(time.time() - float(last["at"])))))
     return [
         f"{lead or last['caller']} asked last {ago} ago ({last['step']}), and was answered; it asks again when all "
         "others have answered: tacit status at its own site names them"

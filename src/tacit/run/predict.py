@@ -246,11 +246,11 @@ def row_offsets(model: SavedModel, data: PredictionData) -> Any:
     return sum(part_offsets(part, table, rows) for part, table, rows in places)
 
 
-def part_offsets(part: Any, table: Table, rows: Any) -> Vector:
+def part_offsets(part: Any, table: Table, rows: Any) -> Any:
     """The same of one party's rows; a column that its file lacks counts as offset 0 and exposure 1."""
     wanted = {role: name for role, name in getattr(part, "row_columns", {}).items() if name in table.columns}
     found = read_row_values(table, wanted).take(rows).offset
-    return np.zeros(len(rows)) if found is None else found
+    return 0.0 if found is None else found
 
 
 def offset_remarks(model: SavedModel, data: PredictionData) -> list[str]:

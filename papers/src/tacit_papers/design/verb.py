@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from tacit_papers.design.tradeoff import Design, PrivacyUtility
     from tacit_papers.design.tuning_cost import TuningCost
 
-HELP = "choose the alpha of the methods dual and primal"
+HELP = "choose the alpha of the mechanisms dual and primal"
 DESCRIPTION = """\
 Fit a curve to losses that were measured at several alphas, and choose the
 alpha that balances loss and privacy: the design of the paper behind the
