@@ -30,7 +30,7 @@ from tacit.audit.graph.scene import (
     small,
     still,
 )
-from tacit.audit.scene import PartyData, directed
+from tacit.audit.scene import PartyData, directed, other_label
 from tacit.errors import RunError
 from tacit.mechanisms.perturbed import NOISE, PaperSettings, at_round
 from tacit.mechanisms.perturbed.primal import PrimalSettings
@@ -152,7 +152,8 @@ def _chosen(
     make = node_scenes(plan, node)
     while tried < pairs:
         scene = make(rng)
-        for kind, row, label in directed(scene.held, norm, rng, labels=True):
+        other = other_label(plan, float(scene.held.labels[0]))
+        for kind, row, label in directed(scene.held, norm, rng, other=other):
             yield kind, scene, scene.held, scene.held.with_row(0, row, label)
             tried += 1
 

@@ -126,7 +126,7 @@ def _hidden_by(events: Sequence[GaussianRelease], count: int, honest: int) -> li
 
 
 def _per_party(settings: GaussianSettings, layout: SampleSplit) -> dict[str, str]:
-    count = settings.columns + 1
+    count = settings.size
     centre = f"{settings.centre_size} sums over its rows, once, and " if settings.centred else ""
     what = "a model" if settings.form == "exact" else "a gradient"
     under = "" if not settings.masked else " (under masks: only the sum over the nodes can be read)"
@@ -156,7 +156,7 @@ def _assumptions(privacy: Privacy, settings: GaussianSettings, layout: SampleSpl
 
 def noise_level(settings: GaussianSettings) -> float:
     """Norm of the noise in the mean gradient, all rounds together, for rows of norm about 1."""
-    return settings.noise * math.sqrt(settings.columns + 1)
+    return settings.noise * math.sqrt(settings.free)
 
 
 def outlook(settings: GaussianSettings, layout: SampleSplit, loss: Loss) -> tuple[str, ...]:
@@ -170,6 +170,11 @@ def outlook(settings: GaussianSettings, layout: SampleSplit, loss: Loss) -> tupl
         lines.append(
             "loss: exp(-m) for margins m >= 0, 1 - m below, in place of the logistic one; its scores are log odds too, "
             "and it needs less noise for the same curvature"
+        )
+    elif loss.name == "poisson":
+        lines.append(
+            f"loss: labels and means above label_norm = {settings.label_norm:g} count as {settings.label_norm:g}, so "
+            "that a row's derivative has a bound; means up to it are fitted as by the Poisson loss"
         )
     elif loss.name in ("squared", "absolute"):
         lines.append(f"loss: linear for residuals beyond {settings.slope * settings.label_norm:g}, quadratic within")
