@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy import optimize, sparse
 
+from tacit.blocks import SeveralBlock
 from tacit.blocks.dense import Block
-from tacit.blocks.several import SeveralBlock
 from tacit.problem.losses.softmax import Softmax
 from tacit.problem.registry import LOSSES, get_loss
 from tacit.solvers.consensus import NodeData
