@@ -54,6 +54,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import scipy
 from scipy import linalg, sparse
 from scipy.linalg import subspace_angles, svd
 from threadpoolctl import threadpool_limits

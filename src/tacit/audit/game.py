@@ -29,6 +29,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import scipy
 from scipy.special import ndtr, ndtri
 
 from tacit.audit.scene import PartyData, Stage

@@ -36,6 +36,7 @@ import numpy.typing as npt
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+from mpmath import MPContext
 from scipy.special import gammaincinv, ndtri
 
 from tacit.errors import InputError
@@ -105,7 +106,7 @@ CHUNK = 2**15
 LARGEST = 2.0**62  # a larger value, in steps of the grid, is held to it
 SMALLEST_SD, LARGEST_SD = 1e-200, 1e200
 
-_EXACT_LOCK = threading.Lock()
+_EXACT, _EXACT_LOCK = MPContext(), threading.Lock()  # not mpmath's shared context: its precision belongs to the user
 
 
 @dataclass(frozen=True)
@@ -319,9 +320,8 @@ class _Uniform:
 def _scaled_cdf(cell: int, ratio: float, bits: int) -> int:
     """Phi((cell + 1/2) / ratio) * 2^bits, rounded down, from 64 bits more."""
     with _EXACT_LOCK:
-        exact = _exact_numbers()
-        exact.prec = bits + 64
-        return int(exact.floor(exact.ldexp(exact.ncdf((exact.mpf(cell) + 0.5) / ratio), bits)))
+        _EXACT.prec = bits + 64
+        return int(_EXACT.floor(_EXACT.ldexp(_EXACT.ncdf((_EXACT.mpf(cell) + 0.5) / ratio), bits)))
 
 
 def _middle(words: Words) -> Vector:

@@ -16,6 +16,7 @@ import math
 from collections.abc import Callable
 
 import numpy as np
+import scipy
 from scipy.special import digamma, expit, wrightomega, xlog1py, xlogy
 
 from tacit.errors import InputError
