@@ -342,7 +342,7 @@ def _private_targets(
         beaten |= {ALONE: rivals[ALONE]} if ALONE in rivals and not cell.graph else {}
         words = {name: _word(spline, rival) for name, rival in beaten.items()}
         lost = [name for name, word in words.items() if word == "lost"]
-        doubted = "called it doubtful" if spline.doubted else "did NOT say so" if lost else ""
-        said = "said so" if lost and spline.warned else doubted
+        found_out = "said so" if spline.warned else "called it doubtful" if spline.doubted else "did NOT say so"
+        said = found_out if lost else "warned in vain" if spline.doubted else ""
         shown = ", ".join([*(f"{word} against {name}" for name, word in words.items()), *([said] if said else [])])
         yield Row(f"{title}: wins or says so", shown, float(bool(lost) and not spline.doubted), 0.0, "wins or says so")
