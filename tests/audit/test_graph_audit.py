@@ -15,8 +15,8 @@ from tacit.audit.auditor import Effort, refutes
 from tacit.audit.findings import lines, to_json
 from tacit.audit.game import SURE, Game, lower_bound
 from tacit.audit.graph import attacks, audit_graph
+from tacit.audit.graph.attacks import claimed_rounds, density_ratios, paper_alpha
 from tacit.audit.graph.replay import Objective
-from tacit.audit.graph.rounds import claimed_rounds, density_ratios, paper_alpha
 from tacit.audit.graph.scene import node_scenes, row_norm
 from tacit.audit.scene import ClaimedPrivacy, PartyData, WorstPair, search
 from tacit.cli.audit import audit_any

@@ -80,8 +80,7 @@ from tacit.run.checkpoint import (
     write_trace,
 )
 from tacit.run.drive import LoopState, Session
-from tacit.run.result import Model, PartyModel, Result, TreePart, versions
-from tacit.run.tree_parts import SavedTrees
+from tacit.run.result import Model, PartyModel, Result, SavedTrees, TreePart, versions
 from tacit.solvers.boosting import TreeLoss
 from tacit.solvers.boosting.losses import LogisticTrees, RandomizedTrees
 from tacit.solvers.boosting.model import lightgbm_version

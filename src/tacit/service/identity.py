@@ -19,7 +19,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 
 from tacit.errors import InputError
 from tacit.files import show_path, write_atomically
-from tacit.privacy.keys import pack
+from tacit.privacy.randomness import pack
 from tacit.text import one_line, show
 
 PEERS = "peers"
