@@ -63,14 +63,14 @@ class PartyModel:
         if self.clip is None:
             score = np.asarray(features @ self.coef.T, dtype=np.float64) - self.offset
         else:
-            score = self.clip.apply(make_block(features)).predict(self.coef) + self.constant
+            score = self.clip.apply(make_block(features)).predict(self.coef.T) + self.constant
         return _bent(score, self.bend)
 
     @property
     def constant(self) -> Any:
         """What the party adds to the score of every row, whatever is in it."""
         centre = None if self.clip is None else self.clip.centre
-        return (0.0 if centre is None else float(centre @ self.coef)) - self.offset
+        return (0.0 if centre is None else self.coef @ centre) - self.offset
 
     @property
     def outputs(self) -> int:

@@ -38,7 +38,7 @@ from tacit.audit.graph.scene import (
     small,
     still,
 )
-from tacit.audit.scene import PartyData, directed
+from tacit.audit.scene import PartyData, directed, other_label
 from tacit.blocks.dense import Block
 from tacit.errors import RunError
 from tacit.mechanisms.perturbed import MODEL, NOISE, PaperSettings, at_round
@@ -167,7 +167,8 @@ def _chosen(
     make = node_scenes(plan, node)
     while tried < pairs:
         scene = make(rng)
-        for kind, row, label in directed(scene.held, norm, rng, labels=True):
+        other = other_label(plan, float(scene.held.labels[0]))
+        for kind, row, label in directed(scene.held, norm, rng, other=other):
             yield kind, scene, scene.held, scene.held.with_row(0, row, label)
             tried += 1
 

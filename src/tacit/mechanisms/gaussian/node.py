@@ -53,10 +53,12 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from scipy.special import expit
 
+from tacit.blocks import SeveralBlock, coef_of_classes
 from tacit.blocks.dense import CLEAR, Block, RowClip, eigen, without_noise
 from tacit.mechanisms.gaussian.settings import (
     ALONG,
@@ -139,6 +141,10 @@ class CentredRows:
         total = r.sum()
         return np.append((self.rows.correlate(r) - total * self.mean) / self.spread, CONSTANT * total)
 
+    def correlate_columns(self, weights: Vector, columns: Vector) -> Vector:
+        """The transposed rows times diag(weights) times columns."""
+        return np.column_stack([self.correlate(weights * column) for column in columns.T])
+
     def gram(self, weights: Vector) -> Vector:
         """The transposed rows times diag(weights) times the rows."""
         total, cross = float(weights.sum()), self.rows.correlate(weights)
@@ -220,10 +226,24 @@ def _curvature(gram: Vector, mean: Vector, spread: float, edge: float) -> float:
 # --- A node's side of the private method of the sample split, in both forms
 
 
+START = 0.25  # of label_norm: the mean count at which a model of counts starts
 CENTRE, MODEL, GRADIENT = "centre", "model", "gradient"
 MOST_SOLVES = 5
 AIM = 0.5  # of the tolerance: what a solve aims at, so that the check after it holds
 LARGEST = 1e100  # of a number in a sum that arrives: nothing that is computed from it overflows
+
+
+def in_unit(labels: Vector, settings: GaussianSettings) -> Vector:
+    """Labels as the loss takes them: numbers and counts in their public unit, counts of one unit at most."""
+    own = labels / settings.label_norm
+    return np.clip(own, 0.0, 1.0) if settings.loss.task == "counts" else np.asarray(own)
+
+
+def first_model(settings: GaussianSettings) -> Vector:
+    """Where all nodes start: a score of 0, or for counts that of a mean of `START`."""
+    found = np.zeros(settings.size)
+    found[-1] = math.log(START) / CONSTANT if settings.loss.task == "counts" else 0.0
+    return found
 
 
 class GaussianNode:
@@ -233,14 +253,14 @@ class GaussianNode:
         self, problem: Problem, place: Place, data: NodeData, settings: GaussianSettings, release: Release
     ) -> None:
         self.place, self.settings, self.release = place, settings, release
-        assert isinstance(data.rows, Block)
-        self.rows = UnitRows(data.rows, settings.row_norm)
-        self.labels = data.labels / settings.label_norm
+        rows = data.rows.block if isinstance(data.rows, SeveralBlock) else data.rows
+        assert isinstance(rows, Block)
+        self.rows = UnitRows(rows, settings.row_norm)
+        self.labels = in_unit(data.labels, settings)
         self.tree = TreeSum(place.graph, place.name, place.cover)
-        size = settings.columns + 1
         self.done = 0 if settings.centred else 1  # sums that have reached this node, that of the centre among them
-        self.z, self.mean_z = np.zeros(size), np.zeros(size)
-        self.own, self.shift = np.zeros(size), np.zeros(size)  # v and g
+        self.z, self.mean_z = first_model(settings), np.zeros(settings.size)
+        self.own, self.shift = np.zeros(settings.size), np.zeros(settings.size)  # v and g
         self.local: LocalProblem | None = None
         self._set_centre(Centre(np.zeros(settings.columns)))
         self.progress = private_progress(settings.pull)  # the same in every round
@@ -249,15 +269,21 @@ class GaussianNode:
 
     @property
     def coef(self) -> Vector:
-        """Coefficients for rows as they are given."""
-        given = self.settings
-        return np.asarray(self.mean_z[:-1] * (given.label_norm / (given.row_norm * self.centre.spread)))
+        """Coefficients for rows as they are given; of several classes a row each, which sum to zero."""
+        given, outputs = self.settings, self.settings.outputs
+        coef = self.mean_z[:-outputs] * (given.score_unit / (given.row_norm * self.centre.spread))
+        return coef_of_classes(coef, outputs)
 
     @property
-    def intercept(self) -> float:
-        """The constant of the model."""
+    def intercept(self) -> Any:
+        """The constant of the model; of several classes one for each."""
+        given, outputs = self.settings, self.settings.outputs
+        if outputs > 1:
+            last = CONSTANT * self.mean_z[-outputs:]
+            found = last - self.centre.mean @ self.mean_z[:-outputs].reshape(-1, outputs) / self.centre.spread
+            return np.asarray(found - found.mean())
         shift = float(self.mean_z[:-1] @ self.centre.mean) / self.centre.spread
-        return self.settings.label_norm * (CONSTANT * float(self.mean_z[-1]) - shift)
+        return given.score_unit * (CONSTANT * float(self.mean_z[-1]) - shift) + given.score_shift
 
     @property
     def centre_row(self) -> Vector | None:
@@ -277,16 +303,18 @@ class GaussianNode:
         """Losses of the rows, each over the norm of its row: no gradient is longer than 1."""
         if self.local is None:
             given, rows = self.settings, CentredRows(self.rows, self.centre.mean, self.centre.spread)
-            data = NodeData(rows, self.labels, 1.0 / (given.slope * rows.norms))
+            scored: Any = rows if given.outputs == 1 else SeveralBlock(rows, given.outputs)  # type: ignore[arg-type]
+            data = NodeData(scored, self.labels, 1.0 / (given.slope * rows.norms))
             scale = given.scale if given.form == "exact" else 1.0
             self.local = LocalProblem(data, given.loss, scale, 0.0, fit_intercept=False)
-            self.local.ridge = self._ridge() if given.form == "exact" else np.zeros(rows.d)
+            self.local.ridge = self._ridge() if given.form == "exact" else np.zeros(given.size)
         return self.local
 
     def _ridge(self) -> Vector:
-        """Weights of the squared coordinates; the constant is free."""
-        ridge = np.full(self.z.size, self.settings.ridge / (self.settings.row_norm * self.centre.spread) ** 2)
-        ridge[-1] = 0.0
+        """Weights of the squared coordinates; constants are free."""
+        given = self.settings
+        ridge = np.full(given.size, given.ridge / (given.row_norm * self.centre.spread) ** 2)
+        ridge[-given.outputs :] = 0.0
         return ridge
 
     # --- a round -----------------------------------------------------------------------------------------
@@ -326,11 +354,16 @@ class GaussianNode:
         if self.done == 0:
             self._set_centre(centre_from(total, self.settings))
         else:
-            self._update(total)
+            self._update(self._balanced(total))
             first = self.settings.rounds // 2
             if self.done > first:
                 self.mean_z = self.mean_z + (self.z - self.mean_z) / (self.done - first)
         self.done += 1
+
+    def _balanced(self, total: Vector) -> Vector:
+        """A sum without what is the same for all classes: noise alone, which no prediction depends on."""
+        outputs = self.settings.outputs
+        return total if outputs == 1 else coef_of_classes(total, outputs).T.ravel()
 
     def _released_part(self) -> Vector:
         raise NotImplementedError
@@ -415,7 +448,7 @@ class GradientNode(GaussianNode):
     def noise(self) -> Vector | None:
         """About the covariance that noise gives `coef`, from the Gram matrix that came with the centre."""
         given, centre = self.settings, self.centre
-        if centre.gram is None or given.columns > MOST_SHOWN:
+        if centre.gram is None or given.columns > MOST_SHOWN or given.loss.name != "half":
             return None
         gram = centred_gram(centre.gram, centre.mean, centre.spread, given.centre_noise)
         ridge, more = float(self._ridge()[0]), self._more(self.mean_z)
@@ -444,7 +477,7 @@ class GradientNode(GaussianNode):
         given, square, step = self.settings, float(z @ z), self._size
         if square == 0.0:
             return 0.0
-        spoilt = (step * given.noise) ** 2 * given.rounds * (self.done - 1) * z.size
+        spoilt = (step * given.noise) ** 2 * given.rounds * (self.done - 1) * given.free
         sure = max(0.0, 1.0 - spoilt / square)
         return max(0.0, min(ALONG * sure, given.longest_step / (self.centre.curvature * step) - 1.0))
 

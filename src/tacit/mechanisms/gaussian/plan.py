@@ -50,6 +50,7 @@ from tacit.privacy.randomness import grid_sensitivity, sd_for
 from tacit.privacy.releases import Allowed
 from tacit.privacy.request import SEEDED, Privacy
 from tacit.problem.losses.base import Loss
+from tacit.problem.losses.families import BoundedPoisson
 from tacit.problem.losses.half import Half
 from tacit.problem.losses.residual import Huber
 from tacit.solvers.consensus.base import TreeSum
@@ -168,7 +169,7 @@ def _hidden_by(events: Sequence[GaussianRelease], count: int, honest: int) -> li
 
 
 def _per_party(settings: GaussianSettings, layout: SampleSplit) -> dict[str, str]:
-    count = settings.columns + 1
+    count = settings.size
     centre = f"{settings.centre_size} sums over its rows, once, and " if settings.centred else ""
     what = "a model" if settings.form == "exact" else "a gradient"
     under = "" if not settings.masked else " (under masks: only the sum over the nodes can be read)"
@@ -198,7 +199,7 @@ def _assumptions(privacy: Privacy, settings: GaussianSettings, layout: SampleSpl
 
 def noise_level(settings: GaussianSettings) -> float:
     """Norm of the noise in the mean gradient, all rounds together, for rows of norm about 1."""
-    return settings.noise * math.sqrt(settings.columns + 1)
+    return settings.noise * math.sqrt(settings.free)
 
 
 def outlook(settings: GaussianSettings, layout: SampleSplit, loss: Loss) -> tuple[str, ...]:
@@ -212,6 +213,11 @@ def outlook(settings: GaussianSettings, layout: SampleSplit, loss: Loss) -> tupl
         lines.append(
             "loss: exp(-m) for margins m >= 0, 1 - m below, in place of the logistic one; its scores are log odds too, "
             "and it needs less noise for the same curvature"
+        )
+    elif loss.name == "poisson":
+        lines.append(
+            f"loss: labels and means above label_norm = {settings.label_norm:g} count as {settings.label_norm:g}, so "
+            "that a row's derivative has a bound; means up to it are fitted as by the Poisson loss"
         )
     elif loss.name in ("squared", "absolute"):
         lines.append(f"loss: linear for residuals beyond {settings.slope * settings.label_norm:g}, quadratic within")
@@ -259,6 +265,7 @@ class Gaussian(Mechanism[SampleSplit]):
     summary = "Gaussian noise on all that each node releases, calibrated to the whole run"
     splits_noise = True
     supports_masks = True
+    takes_several_classes = True
 
     def plan(self, request: MechanismRequest, layout: SampleSplit) -> PrivatePlan:
         """Plan the method; refuse what no theorem covers."""
@@ -344,6 +351,15 @@ def _loss(loss: Loss, label_norm: float) -> tuple[Loss, float]:
     """What is summed over the rows in place of the loss, and the bound on its derivative, for labels in their unit."""
     if loss.name == "logistic":
         return Half(), 1.0
+    if loss.name == "softmax":
+        return loss, loss.lipschitz
+    if loss.name == "poisson":
+        if label_norm <= 1.0:
+            raise InputError(
+                "mechanism='gaussian' needs label_norm for loss='poisson': a number above 1, chosen without looking at "
+                "the rows; larger counts count as it"
+            )
+        return BoundedPoisson(), 1.0
     if loss.name == "squared":
         return Huber(1.0), 1.0
     if loss.name == "absolute":
@@ -359,11 +375,10 @@ def _loss(loss: Loss, label_norm: float) -> tuple[Loss, float]:
         "hinge": "has a kink, so that local problems cannot be solved to a gradient norm",
         "sigmoid": "is not convex, so that one row can move a local solution without bound",
         "squared_hinge": "has a derivative without bound",
-        "poisson": "has a derivative without bound",
     }.get(loss.name, "has no proven bound here")
     raise InputError(
-        f"mechanism='gaussian' does not fit loss={loss.name!r}: it {why}; choose logistic for two classes, squared, "
-        "huber or absolute for numbers"
+        f"mechanism='gaussian' does not fit loss={loss.name!r}: it {why}; choose logistic for classes, squared, "
+        "huber or absolute for numbers, poisson for counts and amounts from 0 to label_norm"
     )
 
 
@@ -465,7 +480,7 @@ def _solvable(settings: GaussianSettings, rows: int) -> GaussianSettings:
 
 
 def _form(request: MechanismRequest, layout: SampleSplit, noise: float) -> str:
-    """Gradients for two classes; exact solves for numbers, for wide rows and where few rounds are allowed.
+    """Gradients for classes; exact solves for numbers, for wide rows and where few rounds are allowed.
 
     Under masks always gradients, as their sum is all that is needed.
     """
@@ -485,7 +500,7 @@ def _bounds(settings: GaussianSettings, layout: SampleSplit) -> tuple[str, float
 def _releases(settings: GaussianSettings, spent: _Spent, layout: SampleSplit, honest: int) -> tuple[Allowed, ...]:
     """A node's planned releases; under masks each node adds 1/sqrt(honest) of the noise."""
     name, size, centre = _bounds(settings, layout)
-    parts, entries = math.sqrt(honest), settings.columns + 1
+    parts, entries = math.sqrt(honest), settings.size
     mu = spent.rest / math.sqrt(settings.rounds)
     every = Allowed(name, _sd(mu, size, entries) / parts, settings.rounds)
     if not settings.centred:
@@ -516,7 +531,7 @@ def _events(
     found = []
     for one in planned:
         first = one.name == CENTRE
-        entries = settings.centre_size if first else settings.columns + 1
+        entries = settings.centre_size if first else settings.size
         rounded = grid_sensitivity(centre if first else size, one.sd, entries)
         noise = one.sd * math.sqrt(honest) * (1 - 1e-15)
         found.append(GaussianRelease(rounded, noise, one.times, released=_WHAT[one.name], party=node))
@@ -532,7 +547,7 @@ _WHAT = {
 
 def _traffic(settings: GaussianSettings, layout: SampleSplit) -> dict[str, tuple[int, int]]:
     """Bytes that come to each node and leave it: all sums go up a tree, under masks perhaps, and down again."""
-    size = NUMBER * (settings.rounds * (settings.columns + 1) + (settings.centre_size if settings.centred else 0))
+    size = NUMBER * (settings.rounds * settings.size + (settings.centre_size if settings.centred else 0))
     trees = {name: TreeSum(layout.graph, name) for name in layout.graph.names}
     up = MASKED if settings.masked else 1
     return {
