@@ -106,7 +106,7 @@ def common(loop: Loopback, files: dict[str, Path]) -> list[list[str]]:
 def test_matching_killed_anywhere_goes_on_and_ends_with_the_plain_join(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, before: bool
 ) -> None:
-    """Everybody dies, before or after a site answered: no key is drawn again, and the last pieces alone are asked again."""
+    """Everybody dies, before or after a site answered: no key is drawn again, and only the last pieces come again."""
     monkeypatch.setattr("tacit.federation.leads.align", partial(align, chunk=20))
     files = write_files(tmp_path)
     text = job_text(files, "flare")
