@@ -59,14 +59,13 @@ from tacit.plan import Plan, SampleSplit, TrainingRequest, make_plan
 from tacit.plan.splits import GRAPH_SOLVERS
 from tacit.privacy.request import Privacy
 from tacit.problem.losses import Loss
-from tacit.problem.losses.rows import RowLoss, with_rows
+from tacit.problem.losses.base import RowLoss, with_rows
 from tacit.problem.regularizers import Regularizer
 from tacit.run.graph import GraphRun
-from tacit.run.inference import TrainedOn
 from tacit.run.prepare import with_encoding
 from tacit.run.progress import progress
-from tacit.run.result import Result
-from tacit.run.search import leaves_dispersion_open, settle_dispersion
+from tacit.run.result import Result, TrainedOn
+from tacit.run.search import settle_dispersion
 from tacit.topologies import make_graph
 from tacit.types import Shard, Vector
 
@@ -176,7 +175,7 @@ class _Horizontal(EncodedTables, FittedModel):
         plan = self._plan(groups, len(columns), int(rng.randint(2**31 - 1)), parties, loss, privacy)
         plan.problem.loss.check_labels(encoded)
         shards = groups.shards(plan.graph.names, columns, curves)
-        estimated = leaves_dispersion_open(plan, getattr(self, "dispersion", None))
+        estimated = plan.estimates_dispersion
         with progress(plan, visible=True) if self.verbose else nullcontext() as observe:
             result = GraphRun(plan, shards, labels, groups.weights).go(observe)
         self.graph_ = plan.graph

@@ -58,13 +58,12 @@ from tacit.estimators.fitted import FittedModel, fitted_run
 from tacit.plan import FeatureSplit, Plan, TrainingRequest, make_plan
 from tacit.privacy.request import Privacy
 from tacit.problem.losses import Loss
-from tacit.problem.losses.rows import RowLoss, with_rows
+from tacit.problem.losses.base import RowLoss, with_rows
 from tacit.problem.regularizers import Regularizer
-from tacit.run.inference import TrainedOn
 from tacit.run.prepare import with_encoding
 from tacit.run.progress import progress
-from tacit.run.result import Result, TreePart, joint_scores
-from tacit.run.search import leaves_dispersion_open, settle_dispersion
+from tacit.run.result import Result, TrainedOn, TreePart, joint_scores
+from tacit.run.search import settle_dispersion
 from tacit.run.star import Run, Start
 from tacit.types import Shard, Vector
 
@@ -182,7 +181,7 @@ class _Vertical(EncodedTables, FittedModel):
 
     def _fit(self, X: Any, y: Any, extras: RowExtras) -> Result:
         prepared = self._prepare(X, y, extras, self.alpha, self.privacy, self._wishes(self.terms))
-        estimated = leaves_dispersion_open(prepared.plan, getattr(self, "dispersion", None))
+        estimated = prepared.plan.estimates_dispersion
         run = Run(prepared.plan, prepared.shards, prepared.labels)
         if self.warm_start and hasattr(self, "coef_by_party_"):
             run.start_from(self._last_model(prepared))

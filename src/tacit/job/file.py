@@ -74,7 +74,6 @@ from tacit.job.trees import (
 )
 from tacit.job.values import parse_keys
 from tacit.privacy.request import PaperOptions, Privacy
-from tacit.problem.losses.rows import estimates_dispersion
 from tacit.problem.registry import LOSSES, make_loss
 from tacit.text import listing, nearest, one_line, show
 from tacit.topologies import Graph
@@ -650,9 +649,9 @@ def check_rows(job: Job) -> None:
             raise InputError(f"model.class_weight is for two classes, not for loss {show(model.loss)}: remove it")
         if any(party.exposure for party in job.parties) and loss.task != "counts":
             raise InputError(f"exposure is for losses with log link, not for loss {show(model.loss)}: use offset")
-        if job.engine == "flare" and estimates_dispersion(loss, model.dispersion):
+        if job.engine == "flare" and loss.leaves_open:
             raise InputError('model.dispersion is estimated in one process alone: give a number with engine = "flare"')
-        if job.search is not None and estimates_dispersion(loss, model.dispersion):
+        if job.search is not None and loss.leaves_open:
             raise InputError("[search] needs a dispersion that does not change: give model.dispersion, or alpha")
     if model.l1_ratio is not None and model.penalty != "elastic_net":
         raise InputError(f'model.l1_ratio is for penalty = "elastic_net", not for {show(model.penalty)}: remove it')

@@ -31,7 +31,7 @@ from tacit.mechanisms.gram.fit import HeldOutRelease
 from tacit.plan import FeatureSplit, Plan, TrainingRequest, make_plan
 from tacit.plan.terms import tree_settings
 from tacit.problem.losses import Loss
-from tacit.problem.losses.rows import RowLoss, bare_labels
+from tacit.problem.losses.base import RowLoss, bare_labels
 from tacit.run.folder import PreparedRun, serving_loss
 from tacit.run.measures import (
     WIDE,
@@ -45,8 +45,7 @@ from tacit.run.measures import (
     row_losses,
     spread,
 )
-from tacit.run.predict import ALL_PARTIES
-from tacit.run.result import Model, PartyModel, Result, TreePart
+from tacit.run.result import ALL_PARTIES, Model, PartyModel, Result, TreePart
 from tacit.run.search import search_job, with_alpha
 from tacit.run.star import Run
 from tacit.types import Matrix, Shard, Vector
