@@ -39,6 +39,7 @@ from tacit.estimators.base import (
     numbers_of_rows,
     real_labels,
     refuse_offset,
+    unchanged_on_failure,
 )
 from tacit.estimators.encoding import (
     ColumnWishes,
@@ -147,16 +148,11 @@ class _Horizontal(EncodedTables, FittedModel):
             How long or how much each row was observed, above 0; its logarithm is an offset. For "poisson",
             "negative_binomial", "gamma" and "tweedie".
         """
-        before = dict(self.__dict__)
-        try:
+        with unchanged_on_failure(self):
             result = self._fit(X, y, RowExtras(sample_weight, offset, exposure))
             self._run = fitted_run(result, _first(y))
             if not result.converged and result.plan.private is None:
                 warnings.warn(_why_not(result), ConvergenceWarning, stacklevel=2)
-        except BaseException:
-            self.__dict__.clear()
-            self.__dict__.update(before)
-            raise
         return self
 
     def _fit(self, X: Any, y: Any, extras: RowExtras) -> Result:
@@ -279,7 +275,7 @@ class _Horizontal(EncodedTables, FittedModel):
             raise InputError(f"engine={self.engine!r} is unknown: choose one of {', '.join(ENGINES)}")
         if self.method not in GRAPH_SOLVERS and self.method in names_for(SampleSplit.split):
             warnings.warn(
-                f"method={self.method!r} names a mechanism, which the next release refuses: give "
+                f"method={self.method!r} names a mechanism, which the next version refuses: give "
                 f"privacy=Privacy(mechanism={self.method!r}), and leave method out",
                 FutureWarning,
                 stacklevel=3,

@@ -40,6 +40,7 @@ from tacit.estimators.base import (
     shards_of_table,
     tables_of_blocks,
     tables_of_one,
+    unchanged_on_failure,
 )
 from tacit.estimators.coded import CURVES, OwnTreesAsked, ask_trees, with_trees
 from tacit.estimators.encoding import (
@@ -167,16 +168,11 @@ class _Vertical(EncodedTables, FittedModel):
             How long or how much each row was observed, above 0; its logarithm is an offset. For "poisson",
             "negative_binomial", "gamma" and "tweedie".
         """
-        before = dict(self.__dict__)
-        try:
+        with unchanged_on_failure(self):
             result = self._fit(X, y, RowExtras(sample_weight, offset, exposure))
             self._run = fitted_run(result, y)
             if not result.converged and result.plan.private is None:
                 warnings.warn(_why_not(result), ConvergenceWarning, stacklevel=2)
-        except BaseException:
-            self.__dict__.clear()
-            self.__dict__.update(before)
-            raise
         return self
 
     def _fit(self, X: Any, y: Any, extras: RowExtras) -> Result:

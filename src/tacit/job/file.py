@@ -27,11 +27,9 @@ from pathlib import Path
 from typing import Any
 
 from tacit.columns.spec import AUTO, LINEAR, SPLINE, EncodeRules
-from tacit.data.align import Counts
 from tacit.data.holdout import Holdout, Moment
 from tacit.data.labels import check_costs
-from tacit.data.load import JobData, MatchedFiles, PartySpec, match_files
-from tacit.data.nodes import NodesData, load_nodes
+from tacit.data.load import PartySpec
 from tacit.errors import InputError
 from tacit.files import MOST_BYTES, assignment, quote_path, read_toml
 from tacit.job.codebook import read_codebook, stated_codebook, with_codebook
@@ -437,47 +435,6 @@ def parse_job(text: str, name: str) -> Job:
 def section_of(key: str) -> str | None:
     """The section of a job file that a key stands in; None for an unknown one."""
     return next((section for section, keys in SECTION_KEYS.items() if key in keys), None)
-
-
-def match_job_files(job: Job, matched: Callable[[Counts], None] | None = None) -> MatchedFiles:
-    """Read and align the files of a job, before any column is encoded; as `load_job_data`."""
-    return match_files(job.parties, job.folder, job.protected, matched)
-
-
-def encode_job_data(job: Job, files: MatchedFiles) -> JobData:
-    """Encode the columns of files that were read and aligned, or take them as they are; as `load_job_data`."""
-    if job.trees is not None:
-        return files.as_they_are(job.holdout_rule, job.encode, job.protected)
-    return files.encoded(job.encode, job.protected, job.holdout_rule)
-
-
-def load_job_data(job: Job, matched: Callable[[Counts], None] | None = None) -> JobData:
-    """Read and align the data of a job.
-
-    Parameters
-    ----------
-    job : Job
-        A job with split = "features".
-    matched : callable, optional
-        Gets the rows kept and dropped, before any column is encoded.
-
-    Returns
-    -------
-    JobData
-        One shard per party, the labels as in the file, the ids, and the rows kept and dropped.
-
-    Raises
-    ------
-    InputError
-        For files or columns that cannot be used; the message names the party.
-    """
-    return encode_job_data(job, match_job_files(job, matched))
-
-
-def load_job_nodes(job: Job) -> NodesData:
-    """Read the data of a job with split = "samples"; as `load_job_data`."""
-    protected = bool(job.protected)
-    return load_nodes(job.parties, job.folder, job.encode, protected=protected, holdout=job.holdout_rule)
 
 
 # --- reading ------------------------------------------------------------------------------------
