@@ -30,6 +30,8 @@ from nvflare.fuel.flare_api.flare_api import new_secure_session
 from tacit.errors import FaultError, InputError, RunError
 from tacit.federation.channel import Channel, PeerConnection, Sealed, SealedRequest, SealError, UnconfirmedError
 from tacit.federation.child import end_with_parent
+from tacit.federation.flare_policy import read_only_plain
+from tacit.federation.flare_settings import MESSAGE_TYPES
 from tacit.federation.identity import OwnKeys, count_start, start_statement
 from tacit.federation.kit import COORDINATOR, Kit
 from tacit.federation.members import Members
@@ -513,6 +515,7 @@ class AdminSession:
     """
 
     def __init__(self, kit: Kit, seconds: float = 10.0) -> None:
+        read_only_plain(MESSAGE_TYPES)
         logging.getLogger("nvflare").addHandler(logging.NullHandler())  # it says each try; the driver says it once
         try:
             with contextlib.redirect_stdout(io.StringIO()):  # it says that it connects
