@@ -26,7 +26,7 @@ import numpy as np
 import pandas as pd
 from scipy.special import expit
 
-from tacit.data import public_tables
+from tacit.data import datasets
 from tacit.errors import InputError
 from tacit.types import Vector
 
@@ -185,7 +185,7 @@ def _adult_small(seed: int) -> Cut:
 
 @cache
 def _adult_tables() -> Cut:
-    train, test = (table.to_pandas() for table in public_tables.load_adult())
+    train, test = (table.to_pandas() for table in datasets.load_adult())
     labels = [_signs(frame.pop("income") == ">50K") for frame in (train, test)]
     return Cut(train, labels[0], test, labels[1], ADULT_WORK)
 
@@ -200,25 +200,25 @@ def _adult_even(_: int) -> Cut:
 
 @cache
 def _heloc() -> tuple[pd.DataFrame, Vector]:
-    frame = public_tables.load_heloc().to_pandas()
+    frame = datasets.load_heloc().to_pandas()
     return frame, _signs(frame.pop("y") == 1)
 
 
 @cache
 def _telco() -> tuple[pd.DataFrame, Vector]:
-    frame = public_tables.load_telco().to_pandas()
+    frame = datasets.load_telco().to_pandas()
     return frame, _signs(frame.pop("Churn") == "Yes")
 
 
 @cache
 def _housing() -> tuple[pd.DataFrame, Vector]:
-    frame = public_tables.load_housing().to_pandas()
+    frame = datasets.load_housing().to_pandas()
     return frame, (frame.pop("median_house_value").to_numpy() - 2e5) / 1e5
 
 
 @cache
 def _bike() -> tuple[pd.DataFrame, Vector]:
-    frame = public_tables.load_bike().to_pandas()
+    frame = datasets.load_bike().to_pandas()
     counts = frame["cnt"].to_numpy(dtype=float)
     for name, words in _BIKE_LISTS.items():
         frame[name] = frame[name].map(dict(enumerate(words, start=1)))
@@ -228,7 +228,7 @@ def _bike() -> tuple[pd.DataFrame, Vector]:
 def _raetsch(name: str) -> Callable[[], tuple[pd.DataFrame, Vector]]:
     @cache
     def load() -> tuple[pd.DataFrame, Vector]:
-        X, y = public_tables.load_raetsch(name)
+        X, y = datasets.load_raetsch(name)
         names = [f"x{j}" for j in range(1, X.shape[1] + 1)]
         if name == "splice":
             return pd.DataFrame(np.array(list("-ACGT"), dtype=object)[X.astype(int)], columns=names), y

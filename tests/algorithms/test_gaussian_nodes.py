@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import replace
 from functools import lru_cache
 
 import numpy as np
 import pytest
+from scipy.special import softmax
 
 from tacit.blocks.dense import Block
 from tacit.errors import InputError
@@ -25,7 +27,8 @@ from tacit.mechanisms.gaussian.node import (
 from tacit.mechanisms.gaussian.settings import GaussianSettings, gradient_sensitivity, model_sensitivity, solve_rounding
 from tacit.plan import Plan
 from tacit.privacy.request import Privacy
-from tacit.problem.losses import Huber
+from tacit.problem.losses import Huber, Softmax
+from tacit.problem.losses.families import BoundedPoisson
 from tacit.problem.losses.half import Half
 from tacit.solvers.consensus import NodeData
 from tacit.solvers.consensus.local import LocalProblem, Solved
@@ -64,6 +67,7 @@ def plan_for(
     **asked: object,
 ) -> Plan:
     """Without masks: exact solves, as where few rounds are allowed, or gradients."""
+    asked = ({"label_norm": 2.0} if loss == "poisson" else {}) | asked
     return sample_plan(
         loss=loss,  # type: ignore[arg-type]
         penalty="l2",
@@ -100,13 +104,15 @@ def released(plan: Plan, X: Vector, y: Vector, state: dict[str, Vector]) -> Vect
     return value
 
 
-def transcript(rng: np.random.Generator, columns: int, *, first: bool, far: float) -> dict[str, Vector]:
+def transcript(
+    rng: np.random.Generator, columns: int, *, first: bool, far: float, outputs: int = 1
+) -> dict[str, Vector]:
     """Any state that released values may have led to."""
     mean = rng.normal(size=columns)
     mean *= rng.uniform() / np.linalg.norm(mean)
     spread = math.sqrt(rng.uniform(0.3, 1.0))
-    z, shift = (far * rng.normal(size=columns + 1) for _ in range(2))
-    zero = np.zeros(columns + 1)
+    z, shift = (far * rng.normal(size=(columns + 1) * outputs) for _ in range(2))
+    zero = np.zeros((columns + 1) * outputs)
     numbers = np.array([0.0 if first else 1.0, spread, 0.5])
     return {"z": z, "mean_z": zero, "own": zero, "shift": shift, "mean": mean, "numbers": numbers} | {
         "tree.begun": np.zeros(1)
@@ -116,15 +122,29 @@ def transcript(rng: np.random.Generator, columns: int, *, first: bool, far: floa
 def neighbours(rng: np.random.Generator, rows: int, columns: int, task: str) -> tuple[Vector, Vector, Vector, Vector]:
     """Rows and labels that differ in the first row and label."""
     X = rng.normal(size=(rows, columns)) * rng.choice([0.01, 0.3, 3.0], size=(rows, 1))
-    y = rng.choice([-1.0, 1.0], rows) if task == "classification" else 5 * rng.normal(size=rows)
+    y = LABELS[task](rng, rows)
     X2, y2 = X.copy(), y.copy()
     kind = rng.integers(3)
     X2[0] = -X[0] if kind == 0 else X[0] if kind == 1 else rng.normal(size=columns)
-    y2[0] = -y[0] if rng.integers(2) or kind == 1 else y[0]
+    if rng.integers(2) or kind == 1:
+        y2[0] = -y[0] if task in ("classification", "regression") else LABELS[task](rng, 1)[0]
     return X, y, X2, y2
 
 
-LOSSES = {"logistic": "classification", "squared": "regression", "absolute": "regression"}
+SEVERAL = Softmax(4)
+LABELS: dict[str, Callable[[np.random.Generator, int], Vector]] = {
+    "classification": lambda rng, rows: rng.choice([-1.0, 1.0], rows),
+    "classes": lambda rng, rows: rng.integers(4, size=rows).astype(np.float64),
+    "counts": lambda rng, rows: rng.choice([0.0, 1.0, 2.0, 50.0], rows),
+    "regression": lambda rng, rows: 5 * rng.normal(size=rows),
+}
+LOSSES: dict[object, str] = {
+    "logistic": "classification",
+    "squared": "regression",
+    "absolute": "regression",
+    SEVERAL: "classes",
+    "poisson": "counts",
+}
 
 
 def ratios(secure: bool, what: str, pairs: int, seed: int) -> Vector:
@@ -132,14 +152,15 @@ def ratios(secure: bool, what: str, pairs: int, seed: int) -> Vector:
     rng, found = np.random.default_rng(seed), []
     for k in range(pairs):
         rows, columns = int(rng.choice([1, 3, 12])), int(rng.choice([1, 2, 5]))
-        plain = what == GRADIENT and not secure  # it is for two classes alone
-        loss = "logistic" if plain else list(LOSSES)[k % 3]
+        plain = what == GRADIENT and not secure  # it is for classes alone
+        loss = ("logistic", SEVERAL)[k % 2] if plain else list(LOSSES)[k % len(LOSSES)]
         total, epsilon = (rows, 40, 500), float(rng.choice([0.3, 1.0, 8.0]))
         plan = plan_for(total, columns, secure=secure, loss=loss, gradients=plain, epsilon=epsilon)
         assert plan.private is not None
         settings = plan.private.settings
         X, y, X2, y2 = neighbours(rng, rows, columns, LOSSES[loss])
-        state = transcript(rng, columns, first=what == CENTRE, far=float(rng.choice([0.0, 0.1, 1.0, 30.0])))
+        far = float(rng.choice([0.0, 0.1, 1.0, 30.0]))
+        state = transcript(rng, columns, first=what == CENTRE, far=far, outputs=settings.outputs)
         apart = np.linalg.norm(released(plan, X, y, state) - released(plan, X2, y2, state))
         most = max(total)
         bound = {
@@ -397,3 +418,71 @@ def test_node_kinds() -> None:
     assert own is not None
     assert own.solver.node is ExactNode
     assert own.settings.loss.threshold == own.settings.slope == 0.5
+
+
+# --- several classes and counts ------------------------------------------------------------------------
+
+
+def constant_state(columns: int, constants: list[float]) -> dict[str, Vector]:
+    """A common model that is the same for every row, at the smallest spread."""
+    state = transcript(np.random.default_rng(0), columns, first=False, far=0.0, outputs=len(constants))
+    z = np.append(np.zeros(columns * len(constants)), constants)
+    return state | {"z": z, "mean": np.zeros(columns), "numbers": np.array([1.0, math.sqrt(0.3), 0.5])}
+
+
+@pytest.mark.parametrize(
+    ("loss", "constants", "label"), [(SEVERAL, [300.0, 0.0, 0.0, 0.0], 1.0), ("poisson", [300.0], 0.0)]
+)
+def test_the_bounds_of_classes_and_counts_are_reached(loss: object, constants: list[float], label: float) -> None:
+    """A model that is sure of the wrong class, or of too large a mean, for a row and its mirror image."""
+    plan = plan_for((1, 4000, 4000), 3, secure=True, loss=loss, epsilon=1.0)
+    assert plan.private is not None
+    state, X, y = constant_state(3, constants), np.array([[1.0, 0.0, 0.0]]), np.array([label])
+    apart = float(np.linalg.norm(released(plan, X, y, state) - released(plan, -X, y, state)))
+    assert 0.97 < apart / gradient_sensitivity(plan.private.settings, 4000) <= 1
+
+
+def test_the_gradient_of_classes_is_that_of_the_definition() -> None:
+    rng = np.random.default_rng(3)
+    plan = plan_for((40, 4000, 4000), 3, secure=True, loss=SEVERAL, epsilon=1.0)
+    X, y = rng.normal(size=(40, 3)), rng.integers(4, size=40).astype(np.float64)
+    state = transcript(rng, 3, first=False, far=1.0, outputs=4)
+    x = X / np.maximum(1, np.linalg.norm(X, axis=1, keepdims=True))
+    u = np.column_stack([(x - state["mean"]) / state["numbers"][1], np.full(40, 0.3)])
+    p = softmax(u @ state["z"].reshape(4, 4), axis=1) - np.eye(4)[y.astype(int)]
+    wanted = (u / np.linalg.norm(u, axis=1, keepdims=True)).T @ p / math.sqrt(2)
+    np.testing.assert_allclose(released(plan, X, y, state).reshape(4, 4), wanted, rtol=1e-9, atol=1e-12)
+
+
+def test_the_gradient_of_counts_is_that_of_the_definition() -> None:
+    rng = np.random.default_rng(4)
+    plan = plan_for((40, 4000, 4000), 3, secure=True, loss="poisson", epsilon=1.0, label_norm=5.0)
+    X, y = rng.normal(size=(40, 3)), rng.poisson(4.0, size=40).astype(np.float64)
+    assert y.max() > 5  # such a count is one of 5
+    state = transcript(rng, 3, first=False, far=1.0)
+    x = X / np.maximum(1, np.linalg.norm(X, axis=1, keepdims=True))
+    u = np.column_stack([(x - state["mean"]) / state["numbers"][1], np.full(40, 0.3)])
+    slope = np.minimum(np.exp(u @ state["z"]), 1.0) - np.minimum(y / 5, 1.0)
+    wanted = (u / np.linalg.norm(u, axis=1, keepdims=True)).T @ slope
+    np.testing.assert_allclose(released(plan, X, y, state), wanted, rtol=1e-9, atol=1e-12)
+
+
+def test_a_slope_of_classes_that_is_taken_for_1_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    plan = plan_for((1, 4000, 4000), 3, secure=True, loss=SEVERAL, epsilon=1.0)
+    assert plan.private is not None
+    bound = gradient_sensitivity(plan.private.settings, 4000)
+    wrong = replace(plan, private=replace(plan.private, settings=replace(plan.private.settings, slope=1.0)))
+    state, X, y = constant_state(3, [300.0, 0.0, 0.0, 0.0]), np.array([[1.0, 0.0, 0.0]]), np.ones(1)
+    assert np.linalg.norm(released(wrong, X, y, state) - released(wrong, -X, y, state)) > 1.3 * bound
+
+
+@pytest.mark.parametrize("labels", [[0.0], [1.0], [0.0, 1.0, 1.0], [0.1, 0.9, 0.3]])
+def test_the_bounded_poisson_loss_fits_the_mean_of_labels_within_the_bound(labels: list[float]) -> None:
+    loss, y = BoundedPoisson(), np.array(labels)
+    scores = np.linspace(-8, 8, 2001)
+    slope = np.array([loss.grad(np.full(y.size, z), y).mean() for z in scores])
+    assert np.all(np.diff(slope) >= 0)
+    mean = y.mean()
+    np.testing.assert_allclose(slope, np.minimum(np.exp(scores), 1.0) - mean, atol=1e-12)
+    assert np.abs(loss.grad(scores[:, None], y)).max() <= loss.lipschitz == 1.0
+    assert loss.hess(scores[:, None], y).max() <= loss.curvature == 1.0

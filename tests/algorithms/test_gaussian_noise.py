@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from tacit.columns.curves import FourierColumn
-from tacit.mechanisms.gaussian.noise import _averaged
+from tacit.mechanisms.gaussian.node import _averaged
 from tacit.plan import SampleSplit, TrainingRequest, make_plan
 from tacit.privacy.request import Privacy
 from tacit.run.graph import GraphRun

@@ -15,8 +15,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from tacit import VerticalClassifier
 from tacit.errors import InputError
-from tacit.privacy.labels import randomize_labels
-from tacit.privacy.randomness import NoiseSource
+from tacit.privacy.randomness import NoiseSource, randomize_labels
 from tacit.problem.losses import Logistic, Loss, Modified, Sigmoid, modified
 from tacit.problem.registry import get_regularizer
 from tacit.solvers.base import Problem, best_constant, negligible_objective

@@ -13,8 +13,14 @@ from tacit.blocks.dense import Block, RowClip
 from tacit.errors import RunError
 from tacit.mechanisms.shares import SharesParty, SharesSettings
 from tacit.mechanisms.shares import sides as solver_module
-from tacit.mechanisms.shares.settings import SOLVE_SLACK, exact_sensitivity, sensitivity, share_rounding, slope_rounding
-from tacit.mechanisms.shares.sides import BallRidge
+from tacit.mechanisms.shares.sides import (
+    SOLVE_SLACK,
+    BallRidge,
+    exact_sensitivity,
+    sensitivity,
+    share_rounding,
+    slope_rounding,
+)
 from tacit.problem.registry import get_loss, get_regularizer
 from tacit.solvers.base import Problem
 

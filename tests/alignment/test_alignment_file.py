@@ -71,7 +71,7 @@ def test_damaged_files_are_refused(alignment: Alignment, tmp_path: Path) -> None
 def test_files_of_another_version_are_refused(
     alignment: Alignment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tacit.alignment.alignment.VERSION", 2)
+    monkeypatch.setattr("tacit.alignment.aligner.VERSION", 2)
     alignment.write(tmp_path / "bank.npz")
     Alignment.read(tmp_path / "bank.npz")
     monkeypatch.undo()

@@ -24,7 +24,7 @@ def gaussian(
     secure: bool = False,
     rounds: int = 3,
     epsilon: float = 4.0,
-    loss: str = "logistic",
+    loss: Any = "logistic",
     graph: str = "star",
     honest: int | None = None,
 ) -> Plan:
@@ -38,7 +38,7 @@ def gaussian(
         rho="auto",
         max_rounds=rounds,
         tol=1e-4,
-        privacy=Privacy(epsilon=epsilon, honest=honest),
+        privacy=Privacy(epsilon=epsilon, honest=honest, label_norm=5.0 if loss == "poisson" else 1.0),
         graph=make_graph(graph, 4),
         rows=(300, 400, 200, 200),
         columns=3,

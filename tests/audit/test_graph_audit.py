@@ -15,13 +15,14 @@ from tacit.audit.auditor import Effort, refutes
 from tacit.audit.findings import lines, to_json
 from tacit.audit.game import SURE, Game, lower_bound
 from tacit.audit.graph import attacks, audit_graph
+from tacit.audit.graph.attacks import claimed_rounds, density_ratios, paper_alpha
 from tacit.audit.graph.replay import Objective
-from tacit.audit.graph.rounds import claimed_rounds, density_ratios, paper_alpha
 from tacit.audit.graph.scene import node_scenes, row_norm
 from tacit.audit.scene import ClaimedPrivacy, PartyData, WorstPair, search
 from tacit.cli.audit import audit_any
 from tacit.plan import Plan
 from tacit.privacy.accountant import add_up
+from tacit.problem.losses import Softmax
 from tacit.topologies import make_graph
 from tests.algorithms.paper_nodes import Scripted, plan, side
 from tests.audit import graph_cases as cases
@@ -49,6 +50,9 @@ SOUND = {
     "gaussian": (lambda: gaussian(rounds=8), 0.85),
     "gaussian, gradients under masks": (lambda: gaussian(secure=True, rounds=20), 0.85),
     "under masks on a ring, two of four pool": (lambda: gaussian(**RING, rounds=20), 0.85),
+    "gaussian, four classes": (lambda: gaussian(rounds=20, secure=True, loss=Softmax(4)), 0.7),
+    "gaussian, four classes, exact": (lambda: gaussian(rounds=6, loss=Softmax(4)), 0.6),
+    "gaussian, counts": (lambda: gaussian(rounds=8, loss="poisson"), 0.7),
     "gaussian, squared": (lambda: gaussian(rounds=8, loss="squared"), 0.75),
     "dual": (lambda: plan(options={"rounds": 2}), 0.3),
     "primal": (lambda: plan("primal", options={"rounds": 4, "last_round": "primal"}), 0.85),
@@ -133,6 +137,8 @@ GAMES = {
     "gaussian": lambda: gaussian(rounds=5, epsilon=8.0),
     "gaussian, gradients under masks": lambda: gaussian(secure=True, rounds=3, epsilon=8.0),
     "under masks on a ring, two of four pool": lambda: gaussian(**RING, rounds=3, epsilon=8.0),
+    "gaussian, four classes": lambda: gaussian(secure=True, rounds=3, epsilon=8.0, loss=Softmax(4)),
+    "gaussian, counts": lambda: gaussian(secure=True, rounds=3, epsilon=8.0, loss="poisson"),
     "primal": lambda: plan("primal", options={"rounds": 3, "last_round": "primal"}, privacy={"epsilon": 8.0}),
 }
 

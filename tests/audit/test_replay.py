@@ -139,7 +139,10 @@ def test_half_the_noise_costs_the_same_in_planned_units() -> None:
 
 def test_directed_neighbours_are_all_there() -> None:
     held = PartyData(np.array([[0.3, 0.4], [1.0, 0.0]]), np.array([1.0, -1.0]))
-    found = {kind: (row, label) for kind, row, label in directed(held, 2.0, np.random.default_rng(0), labels=True)}
+    found = {
+        kind: (row, label)
+        for kind, row, label in directed(held, 2.0, np.random.default_rng(0), other=-float(held.labels[0]))
+    }
     np.testing.assert_allclose(found["opposite sign"][0], [-0.3, -0.4])
     np.testing.assert_allclose(found["zero"][0], 0)
     assert np.linalg.norm(found["at the clip bound"][0]) == pytest.approx(2.0)
@@ -147,7 +150,7 @@ def test_directed_neighbours_are_all_there() -> None:
     assert np.linalg.norm(found["huge"][0]) > 1e6
     np.testing.assert_allclose(found["a copy of another row"][0], [1.0, 0.0])
     assert found["the other label"][1] == -1.0
-    kinds = {kind for kind, *_ in directed(held, 2.0, np.random.default_rng(0), labels=False)}
+    kinds = {kind for kind, *_ in directed(held, 2.0, np.random.default_rng(0), other=None)}
     assert not any("label" in kind for kind in kinds)
 
 

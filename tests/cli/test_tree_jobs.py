@@ -30,8 +30,7 @@ from tacit.run.folder import RunFolder
 from tacit.run.own_scores import read_own_scores
 from tacit.run.predict import load_model, load_part, load_rows, predict
 from tacit.run.prepare import prepare
-from tacit.run.result import TreePart
-from tacit.run.tree_parts import SavedTrees
+from tacit.run.result import SavedTrees, TreePart
 from tacit.solvers.boosting import TreeSettings
 from tacit.solvers.boosting.losses import make_loss
 

@@ -13,12 +13,13 @@ from hypothesis import strategies as st
 
 from tacit.errors import InputError
 from tacit.problem.losses import Huber, Logistic, Loss, NegativeBinomial, Poisson, Quantile, Sigmoid, Tweedie
+from tacit.problem.losses.families import BoundedPoisson
 from tacit.problem.losses.half import Half
 from tacit.problem.registry import LOSSES, get_loss, make_loss
 from tacit.types import Vector
 
 OTHERS: list[Loss] = [Huber(threshold=0.3), Half(), Quantile(0.9), Tweedie(1.1), Tweedie(1.9)]
-OTHERS += [NegativeBinomial(0.05), NegativeBinomial(20.0)]
+OTHERS += [NegativeBinomial(0.05), NegativeBinomial(20.0), BoundedPoisson()]
 INSTANCES: list[Loss] = [get_loss(name) for name in sorted(LOSSES)] + OTHERS
 CONVEX = [loss for loss in INSTANCES if loss.convex]
 STEPS = [0.0, 1e-8, 1e-3, 0.1, 1.0, 10.0, 1e3, 1e5, 1e8]
@@ -35,6 +36,8 @@ every_convex_loss = pytest.mark.parametrize("loss", CONVEX, ids=label)
 def draw_labels(loss: Loss, size: int, rng: np.random.Generator) -> Vector:
     if loss.task == "classification":
         return rng.choice([-1.0, 1.0], size)
+    if isinstance(loss, BoundedPoisson):
+        return rng.choice([0.0, 0.2, 0.9, 1.0], size)
     if loss.task == "counts":
         return rng.poisson(2.0, size).astype(float) + (0.1 if loss.name == "gamma" else 0.0)
     return rng.normal(0.0, 2.0, size)
@@ -143,7 +146,8 @@ def test_smooth_flag_is_true(loss: Loss) -> None:
 @pytest.mark.parametrize("size", [1e2, 1e8, 1e154, 1e300])
 def test_extreme_predictions_neither_warn_nor_give_nan(loss: Loss, size: float) -> None:
     z = np.array([-size, -0.5 * size, 0.0, 0.5 * size, size])
-    for target in [-1.0, 1.0] if loss.task == "classification" else [0.0, 1.0, 1e6][loss.name == "gamma" :]:
+    numbers = [0.0, 1.0] if isinstance(loss, BoundedPoisson) else [0.0, 1.0, 1e6][loss.name == "gamma" :]
+    for target in [-1.0, 1.0] if loss.task == "classification" else numbers:
         y = np.full(z.size, target)
         for result in (*loss.slopes(z, y), loss.value(z, y), loss.grad(z, y), loss.hess(z, y)):
             assert result.shape == z.shape

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tacit.errors import InputError
-from tacit.privacy.labels import keep_probability
+from tacit.privacy.randomness import keep_probability
 from tacit.problem.losses import Logistic, Loss, Modified, Sigmoid, modified, unbounded_reason
 from tacit.problem.registry import LOSSES, get_loss, get_regularizer
 from tacit.problem.regularizers import L2, Box, ElasticNet

@@ -10,8 +10,8 @@ import pytest
 from scipy.optimize import minimize
 from scipy.special import log_softmax
 
+from tacit.blocks import OneScore, SeveralBlock, SeveralScores
 from tacit.blocks.dense import Block
-from tacit.blocks.several import OneScore, SeveralBlock, SeveralScores
 from tacit.errors import InputError
 from tacit.problem.losses import Logistic, Softmax, modified, of_classes, unbounded_reason
 from tacit.problem.registry import LOSSES, get_loss, get_regularizer

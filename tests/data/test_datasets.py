@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from tacit.data import datasets, public_files
+from tacit.data import datasets
 from tacit.errors import InputError
 
 TEXT = b"+1 1:1 3:1\n-1 2:1\n"
@@ -51,8 +51,8 @@ def online(monkeypatch: pytest.MonkeyPatch, content: bytes) -> list[str]:
 
 def test_download_is_checked_and_cached(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     asked = online(monkeypatch, TEXT)
-    assert public_files.content_of(FILE) == TEXT
-    assert public_files.content_of(FILE) == TEXT
+    assert datasets.content_of(FILE) == TEXT
+    assert datasets.content_of(FILE) == TEXT
     assert asked == [FILE.url]
     assert [path.name for path in cache.iterdir()] == ["a9a.svm.gz"]
     assert gzip.decompress((cache / "a9a.svm.gz").read_bytes()) == TEXT
@@ -61,14 +61,14 @@ def test_download_is_checked_and_cached(cache: Path, monkeypatch: pytest.MonkeyP
 def test_wrong_download_is_refused_and_not_kept(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     online(monkeypatch, b"<html>not found</html>")
     with pytest.raises(InputError, match=r"is not the known a9a\.svm\.gz \(sha256"):
-        public_files.content_of(FILE)
+        datasets.content_of(FILE)
     assert not cache.exists()
 
 
 def test_cache_that_cannot_be_written_costs_nothing_else(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     cache.write_text("a file where the folder should be")
     online(monkeypatch, TEXT)
-    assert public_files.content_of(FILE) == TEXT
+    assert datasets.content_of(FILE) == TEXT
 
 
 def test_broken_write_leaves_nothing_behind(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -78,7 +78,7 @@ def test_broken_write_leaves_nothing_behind(cache: Path, monkeypatch: pytest.Mon
         raise OSError("no space left")
 
     monkeypatch.setattr(os, "replace", full)
-    public_files._store(TEXT, FILE)
+    datasets._store(TEXT, FILE)
     assert list(cache.iterdir()) == []
 
 
@@ -104,13 +104,13 @@ def test_folder_comes_before_cache(cache: Path, tmp_path: Path, monkeypatch: pyt
     monkeypatch.setenv("TACIT_DATA", str(folder))
     cache.mkdir()
     (cache / FILE.name).write_bytes(gzip.compress(TEXT))
-    assert public_files.content_of(FILE) == TEXT
+    assert datasets.content_of(FILE) == TEXT
     (folder / FILE.name).write_bytes(gzip.compress(b"other"))
     with pytest.raises(InputError, match=r"mine/a9a\.svm\.gz is not the known"):
-        public_files.content_of(FILE)
+        datasets.content_of(FILE)
     (folder / FILE.name).write_bytes(b"no archive")
     with pytest.raises(InputError, match=r"cannot read .*remove it or replace it"):
-        public_files.content_of(FILE)
+        datasets.content_of(FILE)
 
 
 def test_a9a(real_data: Path) -> None:

@@ -245,7 +245,7 @@ def test_what_is_for_two_classes_is_refused_in_one_line(asked: dict[str, Any], m
     assert "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize("mechanism", ["gaussian", "dual", "primal", "pdml"])
+@pytest.mark.parametrize("mechanism", ["dual", "primal", "pdml"])
 def test_private_rows_of_nodes_are_refused_in_one_line(mechanism: str) -> None:
     X, y = iris()
     with pytest.raises(InputError, match="privacy of rows is for two classes"):

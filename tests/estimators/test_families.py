@@ -249,7 +249,7 @@ def test_privacy_refuses_what_has_no_bound() -> None:
     y = labels("gamma", score, rng)
     vertical, horizontal = Privacy(epsilon=1.0), Privacy(epsilon=1.0, row_norm=3.0, label_norm=5.0)
     for kind, privacy in ((VerticalRegressor, vertical), (HorizontalRegressor, horizontal)):
-        for loss in LOG:
+        for loss in LOG if kind is VerticalRegressor else [one for one in LOG if one != "poisson"]:
             more = {"dispersion": 1.0} if loss == "negative_binomial" else {}
             with pytest.raises(InputError, match=f"does not fit loss='{loss}'"):
                 kind(loss, privacy=privacy, **more).fit(X, y)

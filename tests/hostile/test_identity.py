@@ -30,7 +30,7 @@ from tacit.federation.channel import (
 from tacit.federation.identity import Card, OwnKeys, as_fingerprint, read_chain
 from tacit.federation.kit import Kit
 from tacit.federation.members import CONFIRMED, REVOKED, UNCONFIRMED, Members
-from tacit.privacy.signature import sign
+from tacit.privacy.verify import sign
 from tests.hostile.parties import RUN, Receiver, channel, copied_kits, make_kits
 from tests.privacy.conftest import make_certificate
 

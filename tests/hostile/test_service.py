@@ -20,7 +20,7 @@ import pytest
 from fastapi.testclient import TestClient
 
 from tacit.errors import RunError
-from tacit.service import asking, guard
+from tacit.service import asking, connections
 from tacit.service.access import ServiceAccess, Tokens
 from tacit.service.app import make_app
 from tacit.service.asking import PartyClient
@@ -221,7 +221,7 @@ def test_callers_with_certificates_have_sessions_and_days_of_their_own(company: 
 def test_requests_of_one_caller_that_never_end_leave_room_for_others(company: Company) -> None:  # noqa: F811
     tokens = secret_file(company.folder / "callers.txt", "".join(f"{who} {own}\n" for who, own in TOKENS.items()))
     url = company.start("shop", "--alone", "--token-file", tokens)
-    with opened(url, guard.AT_ONCE, BEGINNINGS["a body that never comes, with a token"]):
+    with opened(url, connections.AT_ONCE, BEGINNINGS["a body that never comes, with a token"]):
         time.sleep(0.3)
         refused = ask(url, IDS[:1], TOKENS["thief"])
         assert (refused.status_code, refused.headers["Retry-After"]) == (429, "1")

@@ -59,6 +59,10 @@ SAMPLES = {
     "primal": ("ring", "rounds = 2", "[privacy]\nepsilon = 4\n[model]\nmethod = 'primal'"),
     "pdml": ("ring", "rounds = 2", "[privacy]\nepsilon = 4\nlabel_epsilon = 2\n[model]\nmethod = 'pdml'"),
 }
+FAMILIES = {
+    "gaussian, four classes": "[privacy]\nepsilon = 4\n[model]\nclasses = 4",
+    "gaussian, counts": "[privacy]\nepsilon = 4\nlabel_norm = 8\n[model]\nloss = 'poisson'",
+}
 
 
 def columns_of(kind: str, party: str, count: int) -> tuple[Column, ...]:
@@ -117,7 +121,7 @@ def held_world(kind: str, seed: int | None = 1) -> World:
 
 def sample_world(case: str, kind: str, nodes: int = 3) -> World:
     """A sample split; under masks with a node more, so that one of them passes on what another has hidden."""
-    graph, top, extra = SAMPLES[case]
+    graph, top, extra = SAMPLES[case] if case in SAMPLES else ("ring", "rounds = 4", FAMILIES[case])
     nodes += "secure_aggregation" in top
     own = "label" if kind == "sparse" else "y"
     lines = ["[job]", 'name = "neighbours"\nengine = "flare"\nsplit = "samples"', top, f'[graph]\nkind = "{graph}"']

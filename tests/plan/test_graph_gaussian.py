@@ -9,6 +9,7 @@ from functools import lru_cache
 
 import numpy as np
 import pytest
+from sklearn.datasets import load_iris
 
 from tacit import HorizontalClassifier, HorizontalRegressor, VerticalClassifier
 from tacit.data.datasets import load_a9a
@@ -21,6 +22,7 @@ from tacit.privacy.accountant import gdp_mu
 from tacit.privacy.releases import Allowed
 from tacit.privacy.request import SEEDED, Privacy
 from tacit.privacy.verify import verify
+from tacit.problem.losses import Softmax
 from tacit.run.drive import LoopState
 from tacit.run.graph import GraphRun
 from tacit.run.result import Result
@@ -160,7 +162,8 @@ def test_honest_nodes_share_the_noise() -> None:
         ({"loss": "hinge"}, "kink"),
         ({"loss": "sigmoid"}, "convex"),
         ({"loss": "squared_hinge"}, "without bound"),
-        ({"loss": "poisson"}, "without bound"),
+        ({"loss": "poisson"}, "needs label_norm"),
+        ({"loss": "gamma"}, "poisson for counts and amounts"),
         ({"epsilon_by_party": {"nobody": 1.0}}, "nobody"),
         ({"honest": 2}, "honest"),
         ({"honest": 5, "secure": True}, "from 1 to 4"),
@@ -397,3 +400,49 @@ def test_a9a_is_learnt_by_ten_nodes_at_epsilon_1() -> None:
     scores = model.decision_function(data.X_test)
     assert np.logaddexp(0, -data.y_test * scores).mean() < 0.336
     assert model.score(data.X_test, data.y_test) > 0.845
+
+
+# --- several classes and counts ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("secure", [False, True])
+@pytest.mark.parametrize(("loss", "scores"), [(Softmax(5), 5), ("poisson", 1)])
+def test_classes_and_counts_are_planned(loss: object, scores: int, secure: bool) -> None:
+    plan = plan_for(loss=loss, secure=secure, epsilon=2.0, label_norm=10.0)
+    certificate, settings = plan.certificate(), private(plan).settings
+    assert 0.99 * 2.0 <= certificate.epsilon(1e-5) <= 2.0
+    assert verify(certificate.to_json()).agrees
+    assert f"of {5 * scores} numbers" in certificate.per_party["node 1"]
+    assert settings.outputs == scores
+    binary = private(plan_for(secure=secure, epsilon=2.0)).settings
+    assert settings.noise == pytest.approx(binary.noise)  # in units of the slope: sqrt 2 for classes
+
+
+def test_classes_are_learnt() -> None:
+    X, y = load_iris(return_X_y=True)
+    X = (X - X.mean(axis=0)) / X.std(axis=0)
+    rng = np.random.default_rng(0)
+    order = rng.permutation(len(y))
+    X, y = np.tile(X[order], (4, 1)), np.tile(y[order], 4)
+    for secure in (False, True):
+        privacy = Privacy(epsilon=4.0, row_norm=2.0, noise_seed=1)
+        model = HorizontalClassifier(parties=3, privacy=privacy, secure_aggregation=secure).fit(X, y)
+        assert model.coef_.shape == (3, 4)
+        np.testing.assert_allclose(model.coef_.sum(axis=0), 0, atol=1e-9)
+        np.testing.assert_allclose(model.intercept_.sum(), 0, atol=1e-9)
+        assert model.score(X, y) > 0.85
+
+
+@pytest.mark.parametrize("max_rounds", [25, 1000])
+def test_mean_counts_are_learnt(max_rounds: int) -> None:
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1, 1, size=(4000, 2))
+    truth = np.exp(1.0 + X @ [0.8, -0.5])
+    y = rng.poisson(truth).astype(np.float64)
+    privacy = Privacy(epsilon=8.0, row_norm=1.5, label_norm=15.0, noise_seed=1)
+    secure = max_rounds == 1000  # gradients
+    model = HorizontalRegressor(
+        "poisson", parties=3, alpha=1e-6, privacy=privacy, secure_aggregation=secure, max_rounds=max_rounds
+    ).fit(X, y)
+    assert np.abs(np.log(model.predict(X) / truth)).mean() < 0.1
+    assert abs(model.predict(X).mean() / y.mean() - 1) < 0.1

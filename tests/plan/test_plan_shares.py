@@ -12,7 +12,7 @@ from tacit.data.datasets import load_a9a
 from tacit.errors import InputError, RunError
 from tacit.mechanisms.shares import SharesParty
 from tacit.mechanisms.shares import plan as planner
-from tacit.mechanisms.shares.settings import sensitivity
+from tacit.mechanisms.shares.sides import sensitivity
 from tacit.plan import FeatureSplit, Plan
 from tacit.privacy import accountant
 from tacit.privacy.certificate import Certificate

@@ -11,7 +11,7 @@ import pytest
 
 from tacit.audit.attacks import column_space_attack
 from tacit.errors import InputError, RunError
-from tacit.mechanisms.published.plan import corollary1_epsilon, lemma1_bound, theorem3_sigma
+from tacit.mechanisms.published import corollary1_epsilon, lemma1_bound, theorem3_sigma
 from tacit.plan import Plan
 from tacit.privacy.certificate import Certificate
 from tacit.privacy.request import SEEDED, Privacy

@@ -14,7 +14,7 @@ from tacit.blocks.dense import Block
 from tacit.data.datasets import load_a9a
 from tacit.errors import InputError
 from tacit.mechanisms.shares import SharesCoordinator, SharesParty, SharesSettings
-from tacit.mechanisms.shares.settings import sensitivity
+from tacit.mechanisms.shares.sides import sensitivity
 from tacit.plan import Plan
 from tacit.privacy import accountant
 from tacit.privacy.certificate import up

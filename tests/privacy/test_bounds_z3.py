@@ -32,7 +32,7 @@ from tacit.mechanisms.gaussian.settings import (
 from tacit.mechanisms.gram.fit import DIFFERENCE, SQUARE
 from tacit.mechanisms.gram.plan import EVALUATION_SHARES
 from tacit.mechanisms.gram.settings import CONSTANT, bounds
-from tacit.mechanisms.shares.settings import exact_sensitivity
+from tacit.mechanisms.shares.sides import exact_sensitivity
 from tacit.plan.terms import with_row_norms
 from tacit.privacy.calibration import budget_mu
 from tacit.privacy.request import Privacy

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tacit.privacy.keys import Keystream, derive_key, pack
+from tacit.privacy.randomness import Keystream, derive_key, pack
 
 RFC_8439_A1 = "76b8e0ada0f13d90405d6ae55386bd28bdd219b8a08ded1aa836efcc8b770dc7"
 

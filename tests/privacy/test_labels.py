@@ -13,8 +13,14 @@ from scipy import stats
 from tacit.errors import InputError
 from tacit.privacy import accountant
 from tacit.privacy.calibration import label_events
-from tacit.privacy.labels import _flip_probability, debiased, keep_probability, label_noise, randomize_labels
-from tacit.privacy.randomness import NoiseSource
+from tacit.privacy.randomness import (
+    NoiseSource,
+    _flip_probability,
+    debiased,
+    keep_probability,
+    label_noise,
+    randomize_labels,
+)
 
 ROWS = 400_000
 EPSILONS = [0.05, 0.5, 1.0, 2.0, 4.0]

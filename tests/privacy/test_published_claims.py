@@ -7,7 +7,7 @@ import math
 import pytest
 
 from tacit.errors import InputError
-from tacit.mechanisms.published.plan import corollary1_epsilon, corollary1_round_epsilon, lemma1_bound, theorem3_sigma
+from tacit.mechanisms.published import corollary1_epsilon, corollary1_round_epsilon, lemma1_bound, theorem3_sigma
 from tacit.privacy.accountant import gaussian_epsilon
 
 

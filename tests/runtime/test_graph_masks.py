@@ -11,7 +11,7 @@ import pytest
 from scipy.stats import chisquare
 
 from tacit.errors import RunError
-from tacit.privacy.keys import pack
+from tacit.privacy.randomness import pack
 from tacit.privacy.releases import Releaser
 from tacit.privacy.request import Privacy
 from tacit.run.graph import GraphRun

@@ -16,7 +16,7 @@ from schemathesis import engine
 from schemathesis.engine import events
 
 from tacit.errors import InputError
-from tacit.service import guard
+from tacit.service import connections
 from tacit.service.access import ServiceAccess, Tokens, read_tokens
 from tacit.service.app import make_app
 from tests.service.sides import IDS, NAMES, SESSION, parties
@@ -94,11 +94,11 @@ def test_logs_have_numbers_of_ids_and_neither_ids_nor_scores(
     clients: dict[str, TestClient], caplog: pytest.LogCaptureFixture
 ) -> None:
     meet(clients)
-    with caplog.at_level(logging.INFO, guard.LOG.name):
+    with caplog.at_level(logging.INFO, connections.LOG.name):
         answer = clients["shop"].post("/v1/scores", json={**ASK, "ids": [*IDS[:3], "somebody-else"]})
         clients["shop"].post("/v1/scores", json={**ASK, "ids": [7, "somebody-else"]})
         clients["shop"].get("/v1/somebody-else")
-    lines = [json.loads(record.getMessage()) for record in caplog.records if record.name == guard.LOG.name]
+    lines = [json.loads(record.getMessage()) for record in caplog.records if record.name == connections.LOG.name]
     assert [(line["path"], line["status"]) for line in lines] == [
         ("/v1/scores", 200),
         ("/v1/scores", 422),
@@ -138,12 +138,12 @@ def test_requests_that_are_not_as_described(clients: dict[str, TestClient], body
 
 
 def test_a_request_that_is_too_large_is_not_read(shop: TestClient) -> None:
-    answer = shop.post("/v1/scores", content=b" " * (guard.MOST_BYTES + 1))
+    answer = shop.post("/v1/scores", content=b" " * (connections.MOST_BYTES + 1))
     assert answer.status_code == 413
 
 
 def test_a_request_that_does_not_arrive_is_given_up(shop: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(guard, "BODY_SECONDS", 0.05)
+    monkeypatch.setattr(connections, "BODY_SECONDS", 0.05)
     sent: list[Any] = []
 
     async def receive() -> Any:

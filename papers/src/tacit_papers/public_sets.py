@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tacit.data import datasets
-from tacit.data.public_files import UCI, PublicFile, content_of
+from tacit.data.datasets import UCI, PublicFile, content_of
 from tacit.errors import InputError
 from tacit.types import Vector
 

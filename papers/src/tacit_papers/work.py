@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import tacit
-from tacit.data.public_files import atomic_write, cache_folder
+from tacit.data.datasets import atomic_write, cache_folder
 from tacit.errors import InputError
 from tacit_papers import public_sets
 from tacit_papers.public_sets import SUMS

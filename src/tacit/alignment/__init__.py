@@ -3,8 +3,7 @@
 What it hides, from whom, and what it does not, is stated and argued in `docs/proofs/alignment.md`.
 """
 
-from tacit.alignment.aligner import Aligner
-from tacit.alignment.alignment import Alignment
+from tacit.alignment.aligner import Aligner, Alignment
 from tacit.alignment.conversation import CHUNK, Question, align, align_here, converse
 
 __all__ = ["CHUNK", "Aligner", "Alignment", "Question", "align", "align_here", "converse"]

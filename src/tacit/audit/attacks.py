@@ -62,7 +62,7 @@ from threadpoolctl import threadpool_limits
 from tacit.audit.game import CONFIDENCE as STATED
 from tacit.audit.game import interval, share_line
 from tacit.errors import InputError
-from tacit.mechanisms.published.plan import lemma1_bound
+from tacit.mechanisms.published import lemma1_bound
 from tacit.types import Arrays, Matrix, Vector
 
 # --- What one attack found, beside what was claimed

@@ -87,6 +87,10 @@ class Stage(Protocol):
     held: PartyData
     holder: bool
 
+    @property
+    def plan(self) -> Plan:
+        """What is played."""
+
     def compare(self, first: PartyData, second: PartyData, seed: int | None = None) -> Pair:
         """Run on the first data, then hand the same transcript to the second."""
 
@@ -440,12 +444,20 @@ class WorstPair:
         return self.ratio <= 1 + ROUNDING and self.leaks <= SAME
 
 
+def other_label(plan: Plan, own: float) -> float:
+    """A label far from this one: the other class, the next one, no count or the largest, or the opposite number."""
+    loss = plan.problem.loss
+    if loss.outputs > 1:
+        return (own + 1.0) % loss.outputs
+    largest = float(getattr(getattr(plan.private, "settings", None), "label_norm", 1.0))
+    return (0.0 if own > 0 else largest) if loss.task == "counts" else -own
+
+
 def directed(
-    held: PartyData, norm: float, rng: np.random.Generator, *, labels: bool
+    held: PartyData, norm: float, rng: np.random.Generator, *, other: float | None
 ) -> Iterator[tuple[str, Vector, float]]:
-    """Named replacements of row 0: (kind, row, label); the label changes where it belongs to the record."""
+    """Named replacements of row 0: (kind, row, label); with an `other` label where it belongs to the record."""
     row, own = held.rows[0], float(held.labels[0])
-    other = -own if labels else own
     unit = row / max(float(np.linalg.norm(row)), 1e-300)
     turned = _unit(rng, row.size)
     turned = turned - (turned @ unit) * unit if row.size > 1 else turned
@@ -455,12 +467,12 @@ def directed(
     yield "at the clip bound", norm * unit, own
     yield "opposite, at the clip bound", -norm * unit, own
     yield "at a right angle", norm * turned / size, own
-    yield "a copy of another row", held.rows[-1].copy(), float(held.labels[-1]) if labels else own
+    yield "a copy of another row", held.rows[-1].copy(), own if other is None else float(held.labels[-1])
     yield "huge", HUGE * norm * _unit(rng, row.size), own
     yield "huge, opposite", -HUGE * norm * unit, own
     yield "a hair aside", row + 1e-3 * norm * _unit(rng, row.size), own
     yield "random", norm * rng.normal(size=row.size) * rng.exponential(), own
-    if labels:
+    if other is not None:
         yield "the other label", row.copy(), other
         yield "the other label, opposite", -norm * unit, other
         yield "the other label, zero", np.zeros_like(row), other
@@ -521,13 +533,14 @@ def _pairs(
     scene: Stage, claimed: ClaimedPrivacy, rng: np.random.Generator
 ) -> Iterator[tuple[str, PartyData, PartyData]]:
     held = scene.held
+    other = other_label(scene.plan, float(held.labels[0])) if scene.holder else None
     if claimed.neighbours == ZERO:
         gone = held.with_row(0, np.zeros_like(held.rows[0]))
-        for kind, row, label in directed(held, claimed.row_norm, rng, labels=scene.holder):
+        for kind, row, label in directed(held, claimed.row_norm, rng, other=other):
             yield f"{kind}, set to zero", held.with_row(0, row, label), gone
             yield f"zero, set to {kind}", gone, held.with_row(0, row, label)
         return
-    for kind, row, label in directed(held, claimed.row_norm, rng, labels=scene.holder):
+    for kind, row, label in directed(held, claimed.row_norm, rng, other=other):
         yield kind, held, held.with_row(0, row, label)
 
 

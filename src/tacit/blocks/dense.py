@@ -542,7 +542,9 @@ class ClippedRows:
         return int(self.block.d)
 
     def predict(self, x: Vector) -> Vector:
-        """The rows times x."""
+        """The rows times x, one vector or the columns of a matrix."""
+        if x.ndim > 1:
+            return np.column_stack([self.predict(np.ascontiguousarray(column)) for column in x.T])
         product = self._shrunk(x)
         if self.clip.centre is not None:
             product -= self.clip.centre @ x

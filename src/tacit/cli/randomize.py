@@ -79,7 +79,7 @@ def flip(file: LabelFile, source: NoiseSource) -> Vector:
     """Randomize each label once, with its own epsilon."""
     import numpy as np
 
-    from tacit.privacy.labels import randomize_labels
+    from tacit.privacy.randomness import randomize_labels
 
     signs = np.empty(len(file.signs))
     for epsilon in np.unique(file.epsilons):

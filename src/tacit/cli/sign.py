@@ -37,7 +37,7 @@ def run(options: argparse.Namespace) -> int:
     """Check the certificate, sign it, and say where the signature is."""
     from tacit.cli.verify import certificate_path, read, read_checked
     from tacit.files import show_path, write_json
-    from tacit.privacy.signature import sign
+    from tacit.privacy.verify import sign
 
     path = Path(options.certificate)
     text = read(path)

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING
 from tacit.errors import InputError
 
 if TYPE_CHECKING:
-    from tacit.privacy.signature import Signature
-    from tacit.privacy.verify import Verification
+    from tacit.privacy.verify import Signature, Verification
 
 DESCRIPTION = """\
 Compute the numbers of a privacy certificate anew from the releases it lists, by
@@ -67,7 +66,7 @@ def read_checked(path: Path, text: bytes) -> Verification:
 def _signed(path: Path, text: bytes, options: argparse.Namespace) -> bool:
     """Whether a signature holds, which is printed."""
     from tacit.files import read_json
-    from tacit.privacy.signature import Signature
+    from tacit.privacy.verify import Signature
     from tacit.text import plain
 
     try:

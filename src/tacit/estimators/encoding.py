@@ -23,11 +23,10 @@ from scipy import sparse
 from sklearn.utils.validation import check_is_fitted
 
 from tacit.blocks import check_matrix
-from tacit.columns.advice import IN_PYTHON
 from tacit.columns.constants import Encoding, Part, make_encoding
 from tacit.columns.curves import curve_values
 from tacit.columns.encoder import Encoder
-from tacit.columns.spec import CATEGORY, DATE, LINEAR, NUMBER, TERMS, ColumnSpec, EncodeRules, resolve_specs
+from tacit.columns.spec import CATEGORY, DATE, IN_PYTHON, LINEAR, NUMBER, TERMS, ColumnSpec, EncodeRules, resolve_specs
 from tacit.columns.table import DAY, ArrowTable, kind_of_type, text_cells
 from tacit.data.read import frame_table
 from tacit.errors import InputError

@@ -32,7 +32,7 @@ from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 from tacit.errors import TacitError
 from tacit.federation.identity import Card, OwnKeys, start_statement
-from tacit.privacy.keys import KEY_BYTES, derive_key, pack
+from tacit.privacy.randomness import KEY_BYTES, derive_key, pack
 
 __all__ = ["Channel", "PeerConnection", "SealError", "Sealed", "SealedRequest", "UnconfirmedError"]
 

@@ -23,7 +23,7 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 from tacit.errors import InputError
 from tacit.federation.kit import Kit, check_name, check_private
 from tacit.files import open_lock, read_json, wait_for_lock, write_json
-from tacit.privacy.keys import pack
+from tacit.privacy.randomness import pack
 from tacit.text import show
 
 __all__ = ["Card", "OwnKeys", "as_fingerprint", "read_chain"]

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from tacit.alignment import Aligner, Alignment
-from tacit.alignment.alignment import fingerprint, ids_as_text
+from tacit.alignment.aligner import fingerprint, ids_as_text
 from tacit.data.holdout import CommonKey
 from tacit.errors import InputError, RunError
 from tacit.federation.protocol import Match, Matched, Numbers, Reason, RefusalError

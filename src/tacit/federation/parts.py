@@ -18,8 +18,7 @@ from tacit.run.folder import RunFolder, SavedJoint, SavedPart
 from tacit.run.graph import consensus_model
 from tacit.run.node import Node
 from tacit.run.prepare import with_encoding, with_own_trees
-from tacit.run.result import PartyModel, TreePart, with_versions
-from tacit.run.tree_parts import SavedTrees
+from tacit.run.result import PartyModel, SavedTrees, TreePart, with_versions
 
 MASKS = "masks.json"
 

@@ -12,7 +12,7 @@ from tacit.mechanisms.labels import RandomizedLabels
 from tacit.mechanisms.perturbed.dual import Dual
 from tacit.mechanisms.perturbed.pdml import Pdml
 from tacit.mechanisms.perturbed.primal import Primal
-from tacit.mechanisms.published.plan import Published, PublishedInverse
+from tacit.mechanisms.published import Published, PublishedInverse
 from tacit.mechanisms.shares.plan import Shares
 from tacit.privacy.request import Privacy
 from tacit.records import show

@@ -18,7 +18,7 @@ import numpy as np
 from tacit.errors import InputError
 from tacit.mechanisms import mechanism_of, names_for, those_that
 from tacit.mechanisms.base import COORDINATOR, LEAST_MASKED, Mechanism, MechanismRequest, PrivatePlan
-from tacit.mechanisms.given_labels import check_given, given_certificate, options_for_given
+from tacit.mechanisms.labels import check_given, given_certificate, options_for_given
 from tacit.plan.memory import check_low_memory, check_one_score, fitting_window
 from tacit.plan.request import AUTO, TrainingRequest, asked_trees, check_trees, loss_beside_trees
 from tacit.privacy.certificate import Certificate, in_scope, not_private, not_private_trees, secured, secured_trees

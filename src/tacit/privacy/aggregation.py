@@ -19,7 +19,7 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X
 from cryptography.hazmat.primitives.hashes import SHA256, Hash
 
 from tacit.errors import InputError, RunError
-from tacit.privacy.keys import LIMIT, Keystream, derive_packed, pack
+from tacit.privacy.randomness import LIMIT, Keystream, derive_packed, pack
 from tacit.types import Vector, Words
 
 # --- Numbers in steps of a fixed size, counted modulo a power of 2^64: what masks hide completely, and cancel in

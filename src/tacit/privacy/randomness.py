@@ -9,6 +9,16 @@ The direction is uniform, the norm has the Gamma law of shape `size` and mean si
 numbers of 53 bits by inverse distribution functions in floating point: unlike the Gaussian noise of `randomness` this
 noise is on no grid, and its law is exact only up to rounding. What is released must hide the last digits by other
 means, or say that it does not (docs/proofs/dynamic.md, section 4).
+
+Keys and random words are HKDF-SHA256 and ChaCha20 of the `cryptography` package, with the arguments that Tacit uses.
+
+Labels under randomized response: each one kept or flipped once.
+
+With q = 1 / (1 + e^eps) a label of -1 or +1 is flipped with probability q and kept with p = 1 - q. The result is
+eps-differentially private for the label, for ever, as far as everything else is made from the randomized ones. What is
+computed from true labels (an evaluation on rows held out, the label holder's own exact fit) is not covered by it.
+Randomizing the same labels a second time costs eps a second time. The proofs, and the list of places where true labels
+may be used by mistake, are in docs/proofs/labels.md.
 """
 
 from __future__ import annotations
@@ -18,16 +28,67 @@ import os
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
+from decimal import Context, Decimal
 from typing import NoReturn
 
 import numpy as np
 import numpy.typing as npt
+from cryptography.hazmat.primitives.ciphers import Cipher, algorithms
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from mpmath import MPContext
 from scipy.special import gammaincinv, ndtri
 
 from tacit.errors import InputError
-from tacit.privacy.keys import KEY_BYTES, Keystream, derive_key
+from tacit.records import positive
 from tacit.types import Vector, Words
+
+# --- Keys and random words
+
+
+KEY_BYTES = 32
+LIMIT = 2**33  # words under one key: 64 GiB, a quarter of where ChaCha20's block counter would start again
+_ZEROS = bytes(2**19)
+
+
+def pack(*fields: str | bytes | int) -> bytes:
+    """The fields as bytes, each with its kind and length in front, so that no two lists of fields pack alike."""
+    return b"".join(_with_length(field) for field in fields)
+
+
+def derive_key(secret: bytes, *context: str | bytes | int) -> bytes:
+    """A 32-byte key made from a secret for one use only, which the context names (HKDF-SHA256)."""
+    return derive_packed(secret, pack("tacit", *context))
+
+
+def derive_packed(secret: bytes, packed: bytes) -> bytes:
+    """The same for a context that is packed already, "tacit" in front: packed fields can be put one after another."""
+    return HKDF(algorithm=SHA256(), length=KEY_BYTES, salt=None, info=packed).derive(secret)
+
+
+class Keystream:
+    """The ChaCha20 keystream of one key as 64-bit words; `room` is how many words the key still has."""
+
+    def __init__(self, key: bytes) -> None:
+        self._cipher = Cipher(algorithms.ChaCha20(key, bytes(16)), mode=None).encryptor()
+        self.room = LIMIT
+
+    def words(self, count: int) -> Words:
+        """The next words of the stream, uniform in 0 .. 2^64 - 1."""
+        if count > self.room:
+            raise ValueError(f"{count} words asked of a key that has {self.room} left: take a new key")
+        self.room -= count
+        buffer = bytearray(8 * count)
+        for start in range(0, len(buffer), len(_ZEROS)):
+            part = memoryview(buffer)[start : start + len(_ZEROS)]
+            self._cipher.update_into(_ZEROS[: len(part)], part)
+        return np.frombuffer(buffer, dtype="<u8").astype(np.uint64, copy=False)
+
+
+def _with_length(field: str | bytes | int) -> bytes:
+    body = field if isinstance(field, bytes) else str(field).encode()
+    return f"{type(field).__name__} {len(body)} ".encode() + body
+
 
 # --- Private noise: cryptographic bits, the exact law of a rounded Gaussian, values and noise on one grid
 
@@ -324,3 +385,78 @@ def norm_noise(source: NoiseSource, size: int, rate: float) -> Vector:
 def largest_norm(size: int, rate: float) -> float:
     """The longest vector that `norm_noise` can make: its norm comes from a uniform number of at most 1 - 2^-53."""
     return float(gammaincinv(size, 1.0 - 2.0**-53)) / rate * (1 + 1e-9)
+
+
+# --- Labels under randomized response: each one kept or flipped once
+
+
+_DIGITS = Context(prec=60)
+_RAISE = Decimal("1." + 49 * "0" + "1")  # by 1e-50, far above the relative error of 60 digits
+_LARGEST = 700  # from here on q is below 2^-64, the least probability of a coin
+
+
+def randomize_labels(labels: Vector, epsilon: float, source: NoiseSource) -> Vector:
+    """Flip each label with probability 1 / (1 + e^epsilon), independently.
+
+    Parameters
+    ----------
+    labels : array of n
+        -1 or +1.
+    epsilon : float
+        What each label is protected by, above 0.
+    source : NoiseSource
+        Where the coins come from; one with a seed protects nobody.
+
+    Returns
+    -------
+    array of n
+        Randomized labels. No label is flipped less often than with probability 1 / (1 + e^epsilon): all rounding goes
+        to more flipping, and never beyond 1/2.
+
+    Raises
+    ------
+    InputError
+        For labels other than -1 and +1; the message never shows a label.
+    """
+    values = _binary(labels)
+    flip = source.coin(_flip_probability(epsilon), values.size)
+    return np.where(flip, -values, values)
+
+
+def keep_probability(epsilon: float) -> float:
+    """Probability with which a label is kept: e^epsilon / (1 + e^epsilon)."""
+    return 1.0 / (1.0 + math.exp(-positive(epsilon, "epsilon")))
+
+
+def debiased(labels: Vector, epsilon: float) -> Vector:
+    """Unbiased estimate of each true label on the scale 0, 1 from its randomized form -1 or +1.
+
+    It is (y01' - q) / (1 - 2q), outside [0, 1] by construction: for sums and averages, not for one row.
+    """
+    return np.asarray(0.5 + _binary(labels) / (2.0 * math.tanh(0.5 * positive(epsilon, "epsilon"))))
+
+
+def label_noise(epsilon: float) -> float:
+    """Variance of `debiased` around the true label: q (1 - q) / (1 - 2q)^2, that is, 1 / (2 sinh(epsilon / 2))^2."""
+    half = 0.5 * positive(epsilon, "epsilon")
+    odds = math.exp(-half) / -math.expm1(-2.0 * half)  # 1 / (2 sinh), without overflow
+    return odds * odds
+
+
+def _flip_probability(epsilon: float) -> float:
+    """A float that is at least 1 / (1 + e^epsilon), and at most 1/2."""
+    size = Decimal(min(positive(epsilon, "epsilon"), _LARGEST))
+    exact = _DIGITS.multiply(_DIGITS.divide(1, _DIGITS.add(1, _DIGITS.exp(size))), _RAISE)
+    near = float(exact)
+    return min(near if Decimal(near) >= exact else math.nextafter(near, 1.0), 0.5)
+
+
+def _binary(labels: Vector) -> Vector:
+    """Labels as float64, each of them -1 or +1; messages never show one, since they are private."""
+    values = np.asarray(labels, dtype=np.float64)
+    if values.ndim != 1:
+        raise InputError(f"labels have shape {values.shape}: give one for each row")
+    bad = np.flatnonzero(np.abs(values) != 1)
+    if bad.size:
+        raise InputError(f"labels must be -1 or +1: that of row {bad[0] + 1} is neither; encode the two classes so")
+    return values

@@ -13,8 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tacit.errors import InputError, RunError
-from tacit.privacy.keys import KEY_BYTES, derive_key
-from tacit.privacy.randomness import NoiseSource, norm_noise
+from tacit.privacy.randomness import KEY_BYTES, NoiseSource, derive_key, norm_noise
 from tacit.types import Arrays, Message, Vector
 
 Symbols = npt.NDArray[np.int64]

@@ -65,7 +65,8 @@ class Privacy:
         Mechanism "gram": let the label holder fit its own columns once more beside the others' noisy scores.
     label_norm : float, default 1.0
         Sample split, labels that are numbers: their unit, and the residual at which the squared loss becomes linear.
-        The bound on one row's influence comes from there, so it must not be taken from the data.
+        Of counts (loss="poisson"): the largest one, as which larger ones count. The bound on one row's influence comes
+        from there, so it must not be taken from the data.
     epsilon_by_party : mapping of party to float, or None, default None
         Sample split: an epsilon of its own for some nodes; `epsilon` holds for all others.
     honest : int or None, default None

@@ -80,8 +80,7 @@ from tacit.run.checkpoint import (
     write_trace,
 )
 from tacit.run.drive import LoopState, Session
-from tacit.run.result import Model, PartyModel, Result, TreePart, versions
-from tacit.run.tree_parts import SavedTrees
+from tacit.run.result import Model, PartyModel, Result, SavedTrees, TreePart, versions
 from tacit.solvers.boosting import TreeLoss
 from tacit.solvers.boosting.losses import LogisticTrees, RandomizedTrees
 from tacit.solvers.boosting.model import lightgbm_version
@@ -341,7 +340,7 @@ class RunFolder:
     def locked(self, *, resume: bool, overwrite: bool = False) -> Iterator[None]:
         """Hold the folder, which is made where needed, for one training process; nobody else may train into it.
 
-        With `overwrite` the files of a run that is there are deleted first, and nothing else.
+        With `overwrite` a run may be there; it stays until `clear`.
 
         Raises
         ------
@@ -351,12 +350,10 @@ class RunFolder:
         self._check_state(resume, overwrite)
         with self.held():
             self._check_state(resume, overwrite)
-            if overwrite:
-                self._clear()
             yield
 
-    def _clear(self) -> None:
-        """Delete the files of a run."""
+    def clear(self) -> None:
+        """Delete the files of a run, and nothing else."""
         for file in (*(self.path / MODEL).glob("*.json"), *(self.path / MODEL).glob("*.txt")):
             file.unlink()
         with suppress(OSError):  # it is not there, or holds files of somebody else

@@ -22,7 +22,7 @@ import numpy as np
 
 from tacit.errors import RunError
 from tacit.privacy.aggregation import SHARE, FixedPoint, MaskingParty, fingerprint, unmask_sum
-from tacit.privacy.keys import pack
+from tacit.privacy.randomness import pack
 from tacit.privacy.releases import digest
 from tacit.types import Arrays, Message, Vector, Words
 

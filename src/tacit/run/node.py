@@ -15,8 +15,7 @@ from typing import Any, Protocol, cast
 
 import numpy as np
 
-from tacit.blocks import block_of
-from tacit.blocks.several import SeveralBlock
+from tacit.blocks import SeveralBlock, block_of
 from tacit.errors import RunError
 from tacit.plan import Plan
 from tacit.privacy.releases import Releaser

@@ -13,8 +13,7 @@ from tacit.errors import InputError
 from tacit.privacy.aggregation import SHARE
 from tacit.run.folder import RunFolder
 from tacit.run.predict import load_part, part_offsets
-from tacit.run.result import TreePart
-from tacit.run.tree_parts import text_file
+from tacit.run.result import TreePart, text_file
 from tacit.text import show
 from tacit.types import Vector
 

@@ -8,9 +8,8 @@ from typing import Any, cast
 
 import numpy as np
 
-from tacit.blocks import block_of
+from tacit.blocks import block_of, coef_of_classes
 from tacit.blocks.dense import RowClip
-from tacit.blocks.several import coef_of_classes
 from tacit.errors import RunError
 from tacit.plan import Plan
 from tacit.privacy.releases import Releaser

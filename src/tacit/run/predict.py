@@ -26,8 +26,7 @@ from tacit.job.trees import LINEAR_MODEL, TREE_LOSSES, TREES
 from tacit.plan.terms import named_loss
 from tacit.problem.registry import LOSSES
 from tacit.run.folder import CERTIFICATE, FORMAT, JOB, MODEL, PLAN, RESULT, SAMPLES, RunFolder
-from tacit.run.result import PartyModel, TreePart, joint_scores
-from tacit.run.tree_parts import read_trees
+from tacit.run.result import PartyModel, TreePart, joint_scores, read_trees
 from tacit.text import show
 from tacit.types import Shard, Vector
 

@@ -36,7 +36,7 @@ from tacit.job.file import check_as_they_are, check_memory
 from tacit.job.values import AMOUNT, bytes_of
 from tacit.mechanisms import mechanism_of, names_for
 from tacit.mechanisms.base import USUAL_ROUNDS
-from tacit.plan.make import Plan, make_plan
+from tacit.plan import Plan, make_plan
 from tacit.plan.memory import check_on_cluster, check_one_score, check_reading
 from tacit.plan.request import CODED_ALPHA, TrainingRequest
 from tacit.plan.terms import (

@@ -1,4 +1,9 @@
-"""What a run leaves behind: the model, by party and as a whole, and how the run went."""
+"""What a run leaves behind: the model, by party and as a whole, and how the run went.
+
+A party's trees in the folder of a run: model/PARTY.json says which columns, model/PARTY.txt has LightGBM's text. Both
+may come from elsewhere, and are read without trust: the text by `TreeModel.read`, which checks every number before
+LightGBM sees it.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib import metadata
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
@@ -15,13 +21,16 @@ import numpy.typing as npt
 
 from tacit.blocks import make_block
 from tacit.blocks.dense import RowClip
-from tacit.columns.raw import RawTable
+from tacit.columns.raw import RawEncoder, RawTable
 from tacit.errors import InputError
+from tacit.files import damaged, write_text
+from tacit.job.trees import TREES
 from tacit.mechanisms.gram.fit import HeldOutRelease
 from tacit.plan import Plan
 from tacit.privacy.certificate import Certificate
-from tacit.solvers.boosting.model import TreeModel
+from tacit.solvers.boosting.model import LONGEST, TreeModel
 from tacit.solvers.boosting.sides import MODEL, BoostingHistory
+from tacit.text import one_line
 from tacit.types import SCORE_CLIP, Matrix, Shard, Trace, TraceRow, Vector
 from tacit.version import __version__
 
@@ -54,14 +63,14 @@ class PartyModel:
         if self.clip is None:
             score = np.asarray(features @ self.coef.T, dtype=np.float64) - self.offset
         else:
-            score = self.clip.apply(make_block(features)).predict(self.coef) + self.constant
+            score = self.clip.apply(make_block(features)).predict(self.coef.T) + self.constant
         return _bent(score, self.bend)
 
     @property
     def constant(self) -> Any:
         """What the party adds to the score of every row, whatever is in it."""
         centre = None if self.clip is None else self.clip.centre
-        return (0.0 if centre is None else float(centre @ self.coef)) - self.offset
+        return (0.0 if centre is None else self.coef @ centre) - self.offset
 
     @property
     def outputs(self) -> int:
@@ -302,3 +311,63 @@ def _version(name: str) -> str:
         return metadata.version(name)
     except metadata.PackageNotFoundError:
         return "unknown"
+
+
+# --- A party's trees in the folder of a run
+
+
+@dataclass(frozen=True)
+class SavedTrees:
+    """One party's part of a model of trees: its id column, and how its columns are read."""
+
+    part: TreePart
+    id: str | None
+    encoder: RawEncoder
+
+    def record(self) -> dict[str, Any]:
+        """What model/PARTY.json holds, beside its format."""
+        return {
+            "kind": TREES,
+            "party": self.part.name,
+            "id": self.id,
+            "trees": len(self.part.model.trees),
+            **({"outputs": self.part.model.outputs} if self.part.model.outputs > 1 else {}),
+            "offset": self.part.offset,
+            "bend": self.part.bend,
+            "schema": self.encoder.record(),
+        }
+
+    def write_text(self, file: Path) -> None:
+        """Write the trees beside that file."""
+        write_text(text_file(file), self.part.text)
+
+
+def text_file(file: Path) -> Path:
+    """Where the trees are that belong to a file of a part."""
+    return file.with_name(f"{file.name.removesuffix('.json')}.txt")
+
+
+def read_trees(file: Path, record: dict[str, Any], name: str) -> tuple[TreePart, RawEncoder]:
+    """The trees of a party and how its columns are read, from its record and the text beside it.
+
+    Raises
+    ------
+    InputError
+        Where a file is missing or damaged, or the two do not fit each other; the message names the file.
+    """
+    try:
+        encoder = RawEncoder.from_record(record.get("schema"))
+    except InputError as error:
+        raise damaged(file, str(error)) from error
+    path = text_file(file)
+    try:
+        if path.stat().st_size > LONGEST:
+            raise damaged(path, f"it is longer than {LONGEST:,} characters")
+        model = TreeModel.read(path.read_text(encoding="ascii"), len(encoder.columns))
+    except FileNotFoundError as error:
+        raise damaged(path, "it is missing, and holds the trees of this party") from error
+    except (OSError, ValueError, InputError) as error:
+        raise damaged(path, one_line(error)) from error
+    if model.outputs != record.get("outputs", 1) or len(model.trees) != record.get("trees"):
+        raise damaged(path, f"it has not the trees that {file.name} speaks of")
+    return TreePart(name, encoder.names, model), encoder

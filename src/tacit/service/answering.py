@@ -10,7 +10,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from tacit.errors import InputError, RunError
 from tacit.privacy.aggregation import SHARE, MaskingParty, fingerprint
-from tacit.privacy.keys import pack
+from tacit.privacy.randomness import pack
 from tacit.run.own_scores import OwnScores
 from tacit.service.identity import Identity, same, statement, vouched
 from tacit.service.state import ScoreSession, ScoreSessions, State

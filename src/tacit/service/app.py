@@ -20,8 +20,7 @@ from prometheus_client import generate_latest
 from tacit.errors import InputError, RunError
 from tacit.service.access import ServiceAccess
 from tacit.service.answering import Answerer
-from tacit.service.connections import Connections, Listener, ServiceProtocol
-from tacit.service.guard import LOG, Guard, Metrics
+from tacit.service.connections import LOG, Connections, Guard, Listener, Metrics, ServiceProtocol
 from tacit.service.wire import (
     SESSION,
     Agreed,

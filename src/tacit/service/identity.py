@@ -18,7 +18,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 
 from tacit.errors import InputError
 from tacit.files import read_toml_file, show_path, write_atomically
-from tacit.privacy.keys import pack
+from tacit.privacy.randomness import pack
 from tacit.text import one_line, show
 
 PEERS = "peers"

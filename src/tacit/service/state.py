@@ -19,7 +19,7 @@ from pathlib import Path
 from tacit.errors import InputError
 from tacit.files import show_path
 from tacit.privacy.aggregation import MaskingParty
-from tacit.privacy.keys import pack
+from tacit.privacy.randomness import pack
 from tacit.service.wire import RefusedError
 from tacit.text import one_line, plural
 

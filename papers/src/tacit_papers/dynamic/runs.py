@@ -10,7 +10,7 @@ import numpy as np
 from scipy import sparse
 from sklearn.linear_model import LogisticRegression
 
-from tacit.audit.graph.rounds import density_ratios, drawn_rounds, inside_last, paper_alpha
+from tacit.audit.graph.attacks import density_ratios, drawn_rounds, inside_last, paper_alpha
 from tacit.estimators.base import Groups, deal_out
 from tacit.estimators.horizontal import HorizontalClassifier
 from tacit.mechanisms.perturbed.dual import dual_round, published_round

@@ -19,7 +19,7 @@ from sklearn.linear_model import LogisticRegression
 from tacit import Privacy, VerticalClassifier
 from tacit.errors import RunError
 from tacit.mechanisms.published import NOISY
-from tacit.mechanisms.shares.settings import sensitivity
+from tacit.mechanisms.shares.sides import sensitivity
 from tacit.plan import FeatureSplit, Plan, TrainingRequest, make_plan
 from tacit.privacy import accountant
 from tacit.privacy.events import GaussianRelease

@@ -23,8 +23,15 @@ import numpy as np
 from tacit.audit.attacks import ROUNDING, check_lemma1, column_space_attack, labels_from_dual, largest, towards_residual
 from tacit.blocks.dense import Block
 from tacit.errors import RunError
-from tacit.mechanisms.published import NOISY, PublishedParty, PublishedSettings
-from tacit.mechanisms.published.plan import corollary1_epsilon, corollary1_round_epsilon, lemma1_bound, theorem3_sigma
+from tacit.mechanisms.published import (
+    NOISY,
+    PublishedParty,
+    PublishedSettings,
+    corollary1_epsilon,
+    corollary1_round_epsilon,
+    lemma1_bound,
+    theorem3_sigma,
+)
 from tacit.plan import FeatureSplit, TrainingRequest, make_plan
 from tacit.privacy import accountant
 from tacit.privacy.events import GaussianRelease

@@ -4,8 +4,7 @@
 |---|---|
 | replay.py | the same transcript on neighbouring rows of a node, for noise on values and noise inside an objective |
 | scene.py | one of the nodes of a run played again with other rows: generated ones, and transcripts chosen to be bad |
-| rounds.py | the ratio of the densities of one round, against what is claimed of it |
-| attacks.py | what is known against the published forms |
+| attacks.py | the ratio of the densities of one round, and what is known against published forms |
 | auditor.py | `audit_graph`: which of these apply to a plan |
 """
 

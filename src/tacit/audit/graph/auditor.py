@@ -9,7 +9,7 @@ import numpy as np
 from tacit.audit.attacks import AttackResult
 from tacit.audit.auditor import AttackedClaim, Audit, Effort, GameResult, Observer, attack_rows, between, delta_of
 from tacit.audit.graph import attacks
-from tacit.audit.graph.rounds import density_ratios, drawn_rounds
+from tacit.audit.graph.attacks import density_ratios, drawn_rounds
 from tacit.audit.graph.scene import is_paper, node_scenes, row_norm
 from tacit.plan import Plan
 from tacit.privacy.accountant import add_up

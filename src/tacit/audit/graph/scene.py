@@ -356,7 +356,7 @@ def pushed(plan: Plan, node: str, inboxes: Inboxes) -> Inboxes:
     """What a node of the Gaussian method heard, changed so that the common model is far out from the second sum on."""
     assert plan.private is not None
     settings, tree = plan.private.settings, TreeSum(plan.graph, node)
-    push = np.zeros(plan.samples.columns + 1)
+    push = np.zeros(settings.size)
     push[0] = PUSHED * (settings.nodes if settings.form == "exact" else -settings.total)
     first = 1 + tree.rounds if settings.centred else 0  # that of the centre comes before
     found: list[Mapping[str, Message]] = []
@@ -381,9 +381,14 @@ def _held(plan: Plan, name: str, rng: np.random.Generator, *, own: bool) -> Part
 
 
 def labels(plan: Plan, count: int, rng: np.random.Generator) -> Vector:
-    """Fair coins, or numbers of about the public size."""
-    if plan.problem.loss.task != "classification":
-        return np.asarray(rng.normal(size=count) * getattr(getattr(plan.private, "settings", None), "label_norm", 1.0))
+    """Fair coins, classes, or numbers and counts of about the public size."""
+    loss, norm = plan.problem.loss, getattr(getattr(plan.private, "settings", None), "label_norm", 1.0)
+    if loss.task == "counts":
+        return np.asarray(np.floor(2 * norm * rng.random(count)))
+    if loss.task != "classification":
+        return np.asarray(rng.normal(size=count) * norm)
+    if loss.outputs > 1:
+        return rng.integers(loss.outputs, size=count).astype(np.float64)
     return np.where(rng.random(count) < 0.5, 1.0, -1.0)
 
 

@@ -199,16 +199,19 @@ def _category(column: Column, cell: Cell, *, last: bool) -> Cell:
     return column.values[-1] if last else NEW
 
 
-def other_labels(table: GeneratedTable, at: int = 0, *, classes: bool) -> Iterator[tuple[str, float]]:
-    """Named replacements of the first label."""
+def other_labels(table: GeneratedTable, at: int = 0, *, task: str) -> Iterator[tuple[str, float]]:
+    """Named replacements of a label: the next class, another number, another count."""
     assert table.labels is not None
-    if classes:
+    if task == "classification":
         values = sorted(set(table.labels))
-        if len(values) != 2:
+        if len(values) < 2:
             raise InputError("a generated table has one class of labels alone")
-        yield "the other label", values[0] if table.labels[at] == values[1] else values[1]
+        yield "the other label", values[(values.index(table.labels[at]) + 1) % len(values)]
         return
-    yield "the opposite label", -table.labels[at]
+    if task == "counts":
+        yield "no count", 0.0 if table.labels[at] else 1.0
+    else:
+        yield "the opposite label", -table.labels[at]
     yield "a huge label", HUGE
 
 
@@ -335,8 +338,7 @@ def neighbours(
             yield kind, world.with_table(name, table.with_record(at, record))
     belongs = not world.split.same_rows or protected.owner == COORDINATOR
     if table.labels is not None and belongs:
-        classes = get_loss(world.job.model.loss).task == "classification"
-        for kind, label in other_labels(table, at, classes=classes):
+        for kind, label in other_labels(table, at, task=get_loss(world.job.model.loss).task):
             yield kind, world.with_table(name, table.with_record(at, label=label))
 
 
@@ -367,7 +369,8 @@ def make_world(
 def _labels(job: Job, count: int, rng: np.random.Generator) -> tuple[float, ...]:
     task = get_loss(job.model.loss).task
     if task == "classification":
-        return tuple(float(k % 2 if k < 4 else rng.random() < 0.5) for k in range(count))
+        classes = job.model.classes or 2
+        return tuple(float(k % classes if k < 2 * classes else rng.integers(classes)) for k in range(count))
     if task == "counts":
         return tuple(float(value) for value in rng.poisson(2.0, size=count))
     return tuple(round(float(value), 4) for value in rng.normal(size=count))

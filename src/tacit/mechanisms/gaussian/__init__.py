@@ -3,9 +3,8 @@
 | file | holds |
 |---|---|
 | settings.py | public numbers, and the bounds behind the noise |
-| node.py | a node's side: its rows, the centre from noisy sums, exact local solves or gradients |
-| plan.py | `Gaussian`: from what was asked to noise, planned releases and a certificate |
-| words.py | the certificate and the outlook in words |
+| node.py | a node's side: its rows, the centre from noisy sums, local solves or gradients, what noise does |
+| plan.py | `Gaussian`: from what was asked to noise, planned releases and a certificate, and their words |
 
 Theorems: docs/proofs/graph.md.
 """

@@ -32,6 +32,20 @@ and the model is the mean of z over the second half of the rounds. k, from 0 to 
 sooner than its direction: along z the noise is that of one number. Sums go along a tree of the graph
 (solvers/consensus/base.py). Nothing that depends on the rows is kept between rounds: what enters a round are rows,
 labels and released values.
+
+What the noise of all gradients does to the common model: about its covariance, from released values
+alone (`model_noise`).
+
+| symbol | meaning |
+|---|---|
+| H | curvature of the mean loss at the model, from the noisy Gram matrix |
+| A | I + k z z'/||z||^2, by which a gradient is multiplied |
+| e | the error that noise makes in z |
+
+A round makes e - step A (H e + noise) of an error e, shrunk by the ridge, and the model is the mean over the second
+half of the rounds. In the eigenvectors of A^1/2 H A^1/2 every direction goes its own way. Nobody's guarantee depends
+on it: it is drawn as the band of a curve, and tests/algorithms/test_gaussian_noise.py compares it with the spread of
+runs.
 """
 
 from __future__ import annotations
@@ -39,11 +53,13 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+from scipy.special import expit
 
-from tacit.blocks.dense import Block, RowClip
-from tacit.mechanisms.gaussian.noise import centred_gram, model_noise
+from tacit.blocks import SeveralBlock, coef_of_classes
+from tacit.blocks.dense import CLEAR, Block, RowClip, eigen, without_noise
 from tacit.mechanisms.gaussian.settings import (
     ALONG,
     CONSTANT,
@@ -124,6 +140,10 @@ class CentredRows:
         """The transposed rows times r."""
         total = r.sum()
         return np.append((self.rows.correlate(r) - total * self.mean) / self.spread, CONSTANT * total)
+
+    def correlate_columns(self, weights: Vector, columns: Vector) -> Vector:
+        """The transposed rows times diag(weights) times columns."""
+        return np.column_stack([self.correlate(weights * column) for column in columns.T])
 
     def gram(self, weights: Vector) -> Vector:
         """The transposed rows times diag(weights) times the rows."""
@@ -206,10 +226,24 @@ def _curvature(gram: Vector, mean: Vector, spread: float, edge: float) -> float:
 # --- A node's side of the private method of the sample split, in both forms
 
 
+START = 0.25  # of label_norm: the mean count at which a model of counts starts
 CENTRE, MODEL, GRADIENT = "centre", "model", "gradient"
 MOST_SOLVES = 5
 AIM = 0.5  # of the tolerance: what a solve aims at, so that the check after it holds
 LARGEST = 1e100  # of a number in a sum that arrives: nothing that is computed from it overflows
+
+
+def in_unit(labels: Vector, settings: GaussianSettings) -> Vector:
+    """Labels as the loss takes them: numbers and counts in their public unit, counts of one unit at most."""
+    own = labels / settings.label_norm
+    return np.clip(own, 0.0, 1.0) if settings.loss.task == "counts" else np.asarray(own)
+
+
+def first_model(settings: GaussianSettings) -> Vector:
+    """Where all nodes start: a score of 0, or for counts that of a mean of `START`."""
+    found = np.zeros(settings.size)
+    found[-1] = math.log(START) / CONSTANT if settings.loss.task == "counts" else 0.0
+    return found
 
 
 class GaussianNode:
@@ -219,14 +253,14 @@ class GaussianNode:
         self, problem: Problem, place: Place, data: NodeData, settings: GaussianSettings, release: Release
     ) -> None:
         self.place, self.settings, self.release = place, settings, release
-        assert isinstance(data.rows, Block)
-        self.rows = UnitRows(data.rows, settings.row_norm)
-        self.labels = data.labels / settings.label_norm
+        rows = data.rows.block if isinstance(data.rows, SeveralBlock) else data.rows
+        assert isinstance(rows, Block)
+        self.rows = UnitRows(rows, settings.row_norm)
+        self.labels = in_unit(data.labels, settings)
         self.tree = TreeSum(place.graph, place.name, place.cover)
-        size = settings.columns + 1
         self.done = 0 if settings.centred else 1  # sums that have reached this node, that of the centre among them
-        self.z, self.mean_z = np.zeros(size), np.zeros(size)
-        self.own, self.shift = np.zeros(size), np.zeros(size)  # v and g
+        self.z, self.mean_z = first_model(settings), np.zeros(settings.size)
+        self.own, self.shift = np.zeros(settings.size), np.zeros(settings.size)  # v and g
         self.local: LocalProblem | None = None
         self._set_centre(Centre(np.zeros(settings.columns)))
         self.progress = private_progress(settings.pull)  # the same in every round
@@ -235,15 +269,21 @@ class GaussianNode:
 
     @property
     def coef(self) -> Vector:
-        """Coefficients for rows as they are given."""
-        given = self.settings
-        return np.asarray(self.mean_z[:-1] * (given.label_norm / (given.row_norm * self.centre.spread)))
+        """Coefficients for rows as they are given; of several classes a row each, which sum to zero."""
+        given, outputs = self.settings, self.settings.outputs
+        coef = self.mean_z[:-outputs] * (given.score_unit / (given.row_norm * self.centre.spread))
+        return coef_of_classes(coef, outputs)
 
     @property
-    def intercept(self) -> float:
-        """The constant of the model."""
+    def intercept(self) -> Any:
+        """The constant of the model; of several classes one for each."""
+        given, outputs = self.settings, self.settings.outputs
+        if outputs > 1:
+            last = CONSTANT * self.mean_z[-outputs:]
+            found = last - self.centre.mean @ self.mean_z[:-outputs].reshape(-1, outputs) / self.centre.spread
+            return np.asarray(found - found.mean())
         shift = float(self.mean_z[:-1] @ self.centre.mean) / self.centre.spread
-        return self.settings.label_norm * (CONSTANT * float(self.mean_z[-1]) - shift)
+        return given.score_unit * (CONSTANT * float(self.mean_z[-1]) - shift) + given.score_shift
 
     @property
     def centre_row(self) -> Vector | None:
@@ -263,16 +303,18 @@ class GaussianNode:
         """Losses of the rows, each over the norm of its row: no gradient is longer than 1."""
         if self.local is None:
             given, rows = self.settings, CentredRows(self.rows, self.centre.mean, self.centre.spread)
-            data = NodeData(rows, self.labels, 1.0 / (given.slope * rows.norms))
+            scored: Any = rows if given.outputs == 1 else SeveralBlock(rows, given.outputs)  # type: ignore[arg-type]
+            data = NodeData(scored, self.labels, 1.0 / (given.slope * rows.norms))
             scale = given.scale if given.form == "exact" else 1.0
             self.local = LocalProblem(data, given.loss, scale, 0.0, fit_intercept=False)
-            self.local.ridge = self._ridge() if given.form == "exact" else np.zeros(rows.d)
+            self.local.ridge = self._ridge() if given.form == "exact" else np.zeros(given.size)
         return self.local
 
     def _ridge(self) -> Vector:
-        """Weights of the squared coordinates; the constant is free."""
-        ridge = np.full(self.z.size, self.settings.ridge / (self.settings.row_norm * self.centre.spread) ** 2)
-        ridge[-1] = 0.0
+        """Weights of the squared coordinates; constants are free."""
+        given = self.settings
+        ridge = np.full(given.size, given.ridge / (given.row_norm * self.centre.spread) ** 2)
+        ridge[-given.outputs :] = 0.0
         return ridge
 
     # --- a round -----------------------------------------------------------------------------------------
@@ -312,11 +354,16 @@ class GaussianNode:
         if self.done == 0:
             self._set_centre(centre_from(total, self.settings))
         else:
-            self._update(total)
+            self._update(self._balanced(total))
             first = self.settings.rounds // 2
             if self.done > first:
                 self.mean_z = self.mean_z + (self.z - self.mean_z) / (self.done - first)
         self.done += 1
+
+    def _balanced(self, total: Vector) -> Vector:
+        """A sum without what is the same for all classes: noise alone, which no prediction depends on."""
+        outputs = self.settings.outputs
+        return total if outputs == 1 else coef_of_classes(total, outputs).T.ravel()
 
     def _released_part(self) -> Vector:
         raise NotImplementedError
@@ -401,7 +448,7 @@ class GradientNode(GaussianNode):
     def noise(self) -> Vector | None:
         """About the covariance that noise gives `coef`, from the Gram matrix that came with the centre."""
         given, centre = self.settings, self.centre
-        if centre.gram is None or given.columns > MOST_SHOWN:
+        if centre.gram is None or given.columns > MOST_SHOWN or given.loss.name != "half":
             return None
         gram = centred_gram(centre.gram, centre.mean, centre.spread, given.centre_noise)
         ridge, more = float(self._ridge()[0]), self._more(self.mean_z)
@@ -430,6 +477,76 @@ class GradientNode(GaussianNode):
         given, square, step = self.settings, float(z @ z), self._size
         if square == 0.0:
             return 0.0
-        spoilt = (step * given.noise) ** 2 * given.rounds * (self.done - 1) * z.size
+        spoilt = (step * given.noise) ** 2 * given.rounds * (self.done - 1) * given.free
         sure = max(0.0, 1.0 - spoilt / square)
         return max(0.0, min(ALONG * sure, given.longest_step / (self.centre.curvature * step) - 1.0))
+
+
+# --- What the noise of all gradients does to the common model
+
+
+LEAST = 2.0  # eigenvalue, in deviations of the noise of a typical column: less would make bands far too wide
+FAINT = 1e-3  # of a typical column: what is left of one that noise alone may have made
+POINTS, MASS = np.polynomial.hermite_e.hermegauss(15)
+
+
+def model_noise(
+    gram: Vector, model: Vector, settings: GaussianSettings, step: float, ridge: float, more: float
+) -> Vector:
+    """About the covariance of the model, without its constant.
+
+    Parameters
+    ----------
+    gram : array
+        Noisy covariance of the rows in the coordinates of the method, see `centred_gram`.
+    model : array
+        z, with its constant.
+    settings : GaussianSettings
+    step, ridge, more : float
+        Size of a step, weight of the squared coordinates, and k.
+    """
+    along = model / max(float(np.linalg.norm(model)), 1e-300)
+    root = np.eye(model.size) + (math.sqrt(1 + more) - 1) * np.outer(along, along)
+    pull, turn = eigen(root @ (_mean_curvature(gram, model) * gram) @ root)
+    kept = (1 - step * pull) / (1 + step * ridge)
+    moved = step / (1 + step * ridge) * _averaged(kept, settings.rounds)
+    sent = settings.noise**2 * settings.rounds  # variance of the noise in an entry of one mean gradient
+    noise = sent * (turn.T @ root @ root @ turn) * (moved.T @ moved)
+    back = root @ turn
+    return np.asarray(back @ noise @ back.T)[:-1, :-1]
+
+
+def centred_gram(gram: Vector, mean: Vector, spread: float, sd: float) -> Vector:
+    """The covariance of the rows u from the noisy mean of x x', with the square of the constant beside it."""
+    whole = np.zeros((len(mean) + 1,) * 2)
+    whole[:-1, :-1] = _likely(gram - np.outer(mean, mean), sd) / spread**2
+    whole[-1, -1] = CONSTANT**2
+    return whole
+
+
+def _likely(gram: Vector, sd: float) -> Vector:
+    """A noisy Gram matrix as it likely was; a column that is hardly ever filled stays so, and its band wide."""
+    own = np.diag(gram)
+    typical = max(float(np.maximum(own, 0.0).mean()), 1e-12)
+    own = np.where(own > sd / math.sqrt(2), own, FAINT * typical)  # half a deviation of its noise
+    sure = np.where(np.abs(gram) > CLEAR * sd, gram, 0.0) / np.sqrt(np.outer(own, own))
+    np.fill_diagonal(sure, 1.0)
+    return np.sqrt(np.outer(own, own)) * without_noise(sure, 0.0, LEAST * sd / typical)
+
+
+def _averaged(kept: Vector, rounds: int) -> Vector:
+    """What is left of a unit of noise of each round in the mean over the second half, where `kept` of it stays."""
+    first = rounds // 2
+    powers = kept[None, :] ** np.arange(rounds)[:, None]
+    sums = np.vstack([np.zeros(kept.size), np.cumsum(powers, axis=0)])  # over the next rounds, as many as that
+    begun = np.arange(1, rounds + 1)  # the noise of a round is in the model of that round and of later ones
+    return np.asarray((sums[rounds - begun + 1] - sums[np.maximum(first - begun + 1, 0)]) / (rounds - first))
+
+
+def _mean_curvature(gram: Vector, model: Vector) -> float:
+    """Mean curvature of the calibrated loss over the length of a row, for scores spread like a normal law."""
+    own = model[:-1]
+    spread = math.sqrt(max(float(own @ gram[:-1, :-1] @ own), 0.0))
+    p = expit(CONSTANT * float(model[-1]) + spread * POINTS)
+    length = math.sqrt(float(np.trace(gram)))
+    return float((MASS / MASS.sum()) @ np.minimum(p, 1 - p)) / max(length, CONSTANT)

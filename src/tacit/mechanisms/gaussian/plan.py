@@ -7,12 +7,20 @@ Nothing here depends on the data.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from tacit.errors import InputError
-from tacit.mechanisms.base import CENTRE_SHARE, LEAST_MASKED, Mechanism, MechanismRequest, PrivatePlan
+from tacit.mechanisms.base import (
+    CENTRE_SHARE,
+    LEAST_MASKED,
+    MEASURES,
+    UNMEASURED,
+    Mechanism,
+    MechanismRequest,
+    PrivatePlan,
+)
 from tacit.mechanisms.gaussian import EXACT, GRADIENT_FORM
 from tacit.mechanisms.gaussian.node import CENTRE, GRADIENT, MODEL
 from tacit.mechanisms.gaussian.settings import (
@@ -33,17 +41,206 @@ from tacit.mechanisms.gaussian.settings import (
     solve_rounding,
     sum_rounding,
 )
-from tacit.mechanisms.gaussian.words import certificate, outlook
+from tacit.privacy import accountant
 from tacit.privacy.calibration import Budget, budget_mu, calibrate, split_mu
-from tacit.privacy.events import GaussianRelease
+from tacit.privacy.certificate import ASSUMED, NO_ROWS, OTHER_RUNS, Certificate, at_parties, up
+from tacit.privacy.claim import Claim, Target
+from tacit.privacy.events import Event, GaussianRelease
 from tacit.privacy.randomness import grid_sensitivity, sd_for
 from tacit.privacy.releases import Allowed
-from tacit.privacy.request import Privacy
+from tacit.privacy.request import SEEDED, Privacy
 from tacit.problem.losses.base import Loss
+from tacit.problem.losses.families import BoundedPoisson
 from tacit.problem.losses.half import Half
 from tacit.problem.losses.residual import Huber
 from tacit.solvers.consensus.base import TreeSum
-from tacit.topologies import SampleSplit
+from tacit.topologies import SampleSplit, mask_graph
+
+# --- The certificate in words
+
+
+THEOREMS = {
+    "exact": "private consensus with exact local solves (docs/proofs/graph.md, theorem 3)",
+    "gradient": "private gradients, each node with its own noise (docs/proofs/graph.md, theorem 4 with h = 1)",
+    "masked": "private gradients, noise shared under masks (docs/proofs/graph.md, theorem 7)",
+}
+LARGE_NOISE = 0.15  # norm of the noise in the mean gradient, in units of a row: beyond it little is learnt
+FEW = 9  # names that a sentence lists
+SPREAD = 0.5  # of the derivative of a row: what chance adds to a mean gradient over k rows is SPREAD / sqrt(k)
+
+
+def certificate(
+    privacy: Privacy,
+    settings: GaussianSettings,
+    layout: SampleSplit,
+    events: Mapping[str, tuple[GaussianRelease, ...]],
+    honest: int,
+) -> Certificate:
+    """What the planned run proves."""
+    adversary, theorem = _adversary(settings, layout, honest), THEOREMS["masked" if settings.masked else settings.form]
+    claims = [Claim("record", name, "replace-one", adversary, own, theorem) for name, own in events.items()]
+    if privacy.unit == "person":
+        adversary += NO_ROWS
+        claims.append(Claim("person", "", "replace-one", adversary, _group_events(settings, events), theorem))
+    return Certificate(
+        unit=privacy.unit,
+        adversary=adversary,
+        covers=(
+            "rows and labels of every node: all that leaves it was made from them with noise, in all rounds together",
+            "the trained model: it is made from released values only, so it may be published, and so may predictions",
+        ),
+        does_not_cover=_does_not_cover(privacy, settings, layout, events, honest),
+        per_party=_per_party(settings, layout),
+        theorem=theorem,
+        claims=tuple(claims),
+        target=Target(max(privacy.epsilon_of(name) for name in layout.graph.names), privacy.delta),
+        assumptions=_assumptions(privacy, settings, layout, honest),
+    )
+
+
+def _group_events(settings: GaussianSettings, events: Mapping[str, tuple[GaussianRelease, ...]]) -> tuple[Event, ...]:
+    """What a person with a row at every node pays; under masks all these rows move the same sum."""
+    if not settings.masked:
+        return tuple(event for own in events.values() for event in own)
+    first = next(iter(events.values()))
+    return tuple(replace(event, sensitivity=len(events) * event.sensitivity, party="") for event in first)
+
+
+def _adversary(settings: GaussianSettings, layout: SampleSplit, honest: int) -> str:
+    model = "and anyone who sees the model or predictions"
+    if not settings.masked:
+        return f"anyone who sees every message of the run, all other nodes together among them, {model}"
+    others = layout.graph.nodes - honest
+    who = "any one other node" if others == 1 else f"any {others} other nodes together"
+    return f"{who}, anywhere in the graph and with every message of the run, {model}"
+
+
+def _does_not_cover(
+    privacy: Privacy,
+    settings: GaussianSettings,
+    layout: SampleSplit,
+    events: Mapping[str, tuple[GaussianRelease, ...]],
+    honest: int,
+) -> tuple[str, ...]:
+    missing = [
+        "how many rows each node has: it is public here",
+        "how long a node takes for a round",
+        OTHER_RUNS,
+    ]
+    if privacy.unit == "record":
+        together = accountant.epsilon(_group_events(settings, events), privacy.delta)
+        missing.extend([at_parties(len(events), together, privacy.delta)] if len(events) > 1 else [])
+    if settings.masked:
+        missing.extend(_larger_coalitions(layout, events, honest, privacy.delta))
+    return tuple(missing)
+
+
+def _larger_coalitions(
+    layout: SampleSplit, events: Mapping[str, tuple[GaussianRelease, ...]], honest: int, delta: float
+) -> list[str]:
+    """What is left against one node more than is allowed for, and at the worst cut (graph.md, theorem 7)."""
+    names, own = layout.graph.names, next(iter(events.values()))
+    partners, more = mask_graph(names, honest).neighbours(names[0]), len(names) - honest + 1
+    said = []
+    if more < len(partners):
+        left = up(accountant.epsilon(_hidden_by(own, len(names) - more, honest), delta))
+        said.append(f"{more} nodes that pool what they know: the noise of the others then gives epsilon {left}")
+    alone = up(accountant.epsilon(_hidden_by(own, 1, honest), delta))
+    who = "all others" if len(partners) == len(names) - 1 else f"the {len(partners) // 2} on either side in their order"
+    said.append(
+        f"the worst cut, the {len(partners)} nodes that share masks with one node ({who}: {_ends(partners)} for "
+        f"{names[0]}), if they pool what they know: its own noise alone gives epsilon {alone}"
+    )
+    return said
+
+
+def _ends(names: Sequence[str]) -> str:
+    """The names, or of many the first and the last ones of both halves."""
+    half = len(names) // 2
+    if len(names) <= FEW:
+        return ", ".join(names)
+    return f"{names[0]} to {names[half - 1]}, {names[half]} to {names[-1]}"
+
+
+def _hidden_by(events: Sequence[GaussianRelease], count: int, honest: int) -> list[GaussianRelease]:
+    """The events where the noise of so many nodes hides a row, and not that of `honest`."""
+    part = math.sqrt(count / honest) * (1 - 1e-15)
+    return [replace(event, noise=event.noise * part) for event in events]
+
+
+def _per_party(settings: GaussianSettings, layout: SampleSplit) -> dict[str, str]:
+    count = settings.size
+    centre = f"{settings.centre_size} sums over its rows, once, and " if settings.centred else ""
+    what = "a model" if settings.form == "exact" else "a gradient"
+    under = "" if not settings.masked else " (under masks: only the sum over the nodes can be read)"
+    said = f"{centre}{what} of {count} numbers, {settings.rounds} times, all with noise{under}"
+    return dict.fromkeys(layout.graph.names, said)
+
+
+def _assumptions(privacy: Privacy, settings: GaussianSettings, layout: SampleSplit, honest: int) -> tuple[str, ...]:
+    said = [
+        "row_norm, label_norm, and any scaling of columns and labels before, were chosen without looking at the rows",
+        "the nodes run this software; the random bits of their operating systems are not predictable",
+    ]
+    if privacy.unit == "person":
+        said.append("each person has at most one row at a node")
+    if settings.masked:
+        said.append(
+            f"at least {honest} of {layout.graph.nodes} nodes, that of the row among them, follow the protocol, add "
+            "the noise they should, and do not pool what they know with others; the other nodes need not follow it, as "
+            "what each node is told is bound into its masks"
+        )
+        said.extend(ASSUMED[1:])
+    return (SEEDED, *said) if privacy.noise_seed is not None else tuple(said)
+
+
+# --- is it worth it? -----------------------------------------------------------------------------------
+
+
+def noise_level(settings: GaussianSettings) -> float:
+    """Norm of the noise in the mean gradient, all rounds together, for rows of norm about 1."""
+    return settings.noise * math.sqrt(settings.free)
+
+
+def outlook(settings: GaussianSettings, layout: SampleSplit, loss: Loss) -> tuple[str, ...]:
+    """What the sizes alone say about the use of the run."""
+    level = noise_level(settings)
+    worth = max(1, round((SPREAD / level) ** 2))
+    largest = max(zip(layout.rows, layout.graph.names, strict=True))
+    lines = [_level(level, layout), _alone(worth, *largest)]
+    lines.append(f"{UNMEASURED}whether the joint model beats a node's own, which has no noise; {MEASURES}")
+    if loss.name == "logistic":
+        lines.append(
+            "loss: exp(-m) for margins m >= 0, 1 - m below, in place of the logistic one; its scores are log odds too, "
+            "and it needs less noise for the same curvature"
+        )
+    elif loss.name == "poisson":
+        lines.append(
+            f"loss: labels and means above label_norm = {settings.label_norm:g} count as {settings.label_norm:g}, so "
+            "that a row's derivative has a bound; means up to it are fitted as by the Poisson loss"
+        )
+    elif loss.name in ("squared", "absolute"):
+        lines.append(f"loss: linear for residuals beyond {settings.slope * settings.label_norm:g}, quadratic within")
+    return tuple(lines)
+
+
+def _level(level: float, layout: SampleSplit) -> str:
+    said = f"noise level {level:.2g}, for rows as long as row_norm (for shorter rows it is larger)"
+    if level > LARGE_NOISE:
+        said += (
+            f"; above {LARGE_NOISE:g}, as with these {layout.total} rows, this is large noise: raise epsilon, or use "
+            "more rows, fewer columns or fewer nodes"
+        )
+    return said
+
+
+def _alone(worth: int, rows: int, name: str) -> str:
+    size = f"such noise is about as large as chance in a sample of {worth} rows"
+    return f"{size}; {name}, which has most, has {rows} of its own"
+
+
+# --- The plan
+
 
 ABSOLUTE_WIDTH = 0.1  # of label_norm: the absolute loss is rounded off this near to its kink
 LEAST_THRESHOLD, MOST_THRESHOLD = 1e-8, 1e8  # of the Huber loss, in units of label_norm
@@ -68,6 +265,7 @@ class Gaussian(Mechanism[SampleSplit]):
     summary = "Gaussian noise on all that each node releases, calibrated to the whole run"
     splits_noise = True
     supports_masks = True
+    takes_several_classes = True
 
     def plan(self, request: MechanismRequest, layout: SampleSplit) -> PrivatePlan:
         """Plan the method; refuse what no theorem covers."""
@@ -153,6 +351,15 @@ def _loss(loss: Loss, label_norm: float) -> tuple[Loss, float]:
     """What is summed over the rows in place of the loss, and the bound on its derivative, for labels in their unit."""
     if loss.name == "logistic":
         return Half(), 1.0
+    if loss.name == "softmax":
+        return loss, loss.lipschitz
+    if loss.name == "poisson":
+        if label_norm <= 1.0:
+            raise InputError(
+                "mechanism='gaussian' needs label_norm for loss='poisson': a number above 1, chosen without looking at "
+                "the rows; larger counts count as it"
+            )
+        return BoundedPoisson(), 1.0
     if loss.name == "squared":
         return Huber(1.0), 1.0
     if loss.name == "absolute":
@@ -168,11 +375,10 @@ def _loss(loss: Loss, label_norm: float) -> tuple[Loss, float]:
         "hinge": "has a kink, so that local problems cannot be solved to a gradient norm",
         "sigmoid": "is not convex, so that one row can move a local solution without bound",
         "squared_hinge": "has a derivative without bound",
-        "poisson": "has a derivative without bound",
     }.get(loss.name, "has no proven bound here")
     raise InputError(
-        f"mechanism='gaussian' does not fit loss={loss.name!r}: it {why}; choose logistic for two classes, squared, "
-        "huber or absolute for numbers"
+        f"mechanism='gaussian' does not fit loss={loss.name!r}: it {why}; choose logistic for classes, squared, "
+        "huber or absolute for numbers, poisson for counts and amounts from 0 to label_norm"
     )
 
 
@@ -274,7 +480,7 @@ def _solvable(settings: GaussianSettings, rows: int) -> GaussianSettings:
 
 
 def _form(request: MechanismRequest, layout: SampleSplit, noise: float) -> str:
-    """Gradients for two classes; exact solves for numbers, for wide rows and where few rounds are allowed.
+    """Gradients for classes; exact solves for numbers, for wide rows and where few rounds are allowed.
 
     Under masks always gradients, as their sum is all that is needed.
     """
@@ -294,7 +500,7 @@ def _bounds(settings: GaussianSettings, layout: SampleSplit) -> tuple[str, float
 def _releases(settings: GaussianSettings, spent: _Spent, layout: SampleSplit, honest: int) -> tuple[Allowed, ...]:
     """A node's planned releases; under masks each node adds 1/sqrt(honest) of the noise."""
     name, size, centre = _bounds(settings, layout)
-    parts, entries = math.sqrt(honest), settings.columns + 1
+    parts, entries = math.sqrt(honest), settings.size
     mu = spent.rest / math.sqrt(settings.rounds)
     every = Allowed(name, _sd(mu, size, entries) / parts, settings.rounds)
     if not settings.centred:
@@ -325,7 +531,7 @@ def _events(
     found = []
     for one in planned:
         first = one.name == CENTRE
-        entries = settings.centre_size if first else settings.columns + 1
+        entries = settings.centre_size if first else settings.size
         rounded = grid_sensitivity(centre if first else size, one.sd, entries)
         noise = one.sd * math.sqrt(honest) * (1 - 1e-15)
         found.append(GaussianRelease(rounded, noise, one.times, released=_WHAT[one.name], party=node))
@@ -341,7 +547,7 @@ _WHAT = {
 
 def _traffic(settings: GaussianSettings, layout: SampleSplit) -> dict[str, tuple[int, int]]:
     """Bytes that come to each node and leave it: all sums go up a tree, under masks perhaps, and down again."""
-    size = NUMBER * (settings.rounds * (settings.columns + 1) + (settings.centre_size if settings.centred else 0))
+    size = NUMBER * (settings.rounds * settings.size + (settings.centre_size if settings.centred else 0))
     trees = {name: TreeSum(layout.graph, name) for name in layout.graph.names}
     up = MASKED if settings.masked else 1
     return {

@@ -96,9 +96,34 @@ class GaussianSettings:
         return LONGEST_STEP / bend(self.loss, self.slope)
 
     @property
+    def score_unit(self) -> float:
+        """What a score of 1 is: one unit of the labels, or where scores are logarithms 1."""
+        return self.label_norm if self.loss.task == "regression" else 1.0
+
+    @property
+    def score_shift(self) -> float:
+        """What is added to a score: the logarithm of the unit of counts."""
+        return math.log(self.label_norm) if self.loss.task == "counts" else 0.0
+
+    @property
+    def outputs(self) -> int:
+        """Scores of a row: 1, or one for each of more than two classes."""
+        return self.loss.outputs
+
+    @property
+    def size(self) -> int:
+        """Numbers of a model in the coordinates of the method."""
+        return (self.columns + 1) * self.outputs
+
+    @property
+    def free(self) -> int:
+        """Numbers of a model that predictions depend on: of several classes one is given by the others."""
+        return (self.columns + 1) * max(1, self.outputs - 1)
+
+    @property
     def reach(self) -> float:
         """Largest norm of what a node starts a round from: beyond it is noise alone, and it is scaled down."""
-        return 1000.0 + 100.0 * math.sqrt(self.nodes * (self.columns + 1))
+        return 1000.0 + 100.0 * math.sqrt(self.nodes * self.size)
 
     @property
     def centre_size(self) -> int:
@@ -113,8 +138,8 @@ def exact_rounds(most: int) -> int:
 
 
 def bend(loss: Loss, slope: float) -> float:
-    """Mean curvature of a loss over its slope: of a loss of residuals the largest, as all may be in its curved part."""
-    return HALF_BEND if loss.task == "classification" else loss.curvature / slope
+    """Mean curvature of a loss over its slope; of any but the half loss the largest, as all rows may be where it is."""
+    return HALF_BEND if loss.task == "classification" and loss.outputs == 1 else loss.curvature / slope
 
 
 def gradient_rounds(noise: float, most: int, bent: float) -> int:
@@ -147,7 +172,7 @@ def gradient_rounding(settings: GaussianSettings, rows: int) -> float:
     far = farthest(settings, rows) if settings.form == "exact" else settings.reach
     bent = settings.loss.curvature / settings.slope
     scores = 4.0 * (settings.columns + 32) * UNIT * LARGEST_ROW * far * bent
-    return rows * (scores + 32.0 * UNIT) + sum_rounding(rows)
+    return rows * (scores + 32.0 * settings.outputs * UNIT) + sum_rounding(rows)
 
 
 def solve_rounding(settings: GaussianSettings, rows: int) -> float:

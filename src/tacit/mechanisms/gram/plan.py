@@ -56,8 +56,7 @@ from tacit.privacy.calibration import Budget, budget_mu, calibrate, split_mu
 from tacit.privacy.certificate import NO_ROWS, OTHER_RUNS, Certificate, at_several_parties, row_and_label
 from tacit.privacy.claim import HELD_OUT, Claim, Target
 from tacit.privacy.events import BucketedResponse, Event, GaussianRelease, RandomizedResponse
-from tacit.privacy.labels import label_noise
-from tacit.privacy.randomness import GRID_BITS
+from tacit.privacy.randomness import GRID_BITS, label_noise
 from tacit.privacy.releases import Allowed, AllowedResponse, Planned
 from tacit.privacy.request import CLASSES, RANDOMIZED, SEEDED, Privacy
 from tacit.problem.losses.base import Loss

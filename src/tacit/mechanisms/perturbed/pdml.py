@@ -27,8 +27,8 @@ import numpy as np
 
 from tacit.errors import InputError
 from tacit.mechanisms.base import Mechanism, MechanismRequest, PrivatePlan
-from tacit.mechanisms.given_labels import ANYBODY, BEFORE, COVERED, label_claims
-from tacit.mechanisms.given_labels import THEOREM as LABEL_THEOREM
+from tacit.mechanisms.labels import ANYBODY, BEFORE, COVERED, label_claims
+from tacit.mechanisms.labels import GIVEN_THEOREM as LABEL_THEOREM
 from tacit.mechanisms.perturbed import LABELS, MODEL, NodeNumbers, PaperNode, PaperSettings, at_round
 from tacit.mechanisms.perturbed import plan as papers
 from tacit.mechanisms.perturbed.plan import ARITHMETIC, MESSAGES, OTHERS, NodeBounds, PlannedNode, paper_certificate

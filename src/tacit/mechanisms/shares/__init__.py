@@ -17,8 +17,7 @@ After the last release the closing broadcast lets each party solve once more, fr
 ball: nothing of that leaves the party, so nothing of it needs noise.
 """
 
-from tacit.mechanisms.shares.settings import SharesSettings
-from tacit.mechanisms.shares.sides import SharesCoordinator, SharesParty
+from tacit.mechanisms.shares.sides import SharesCoordinator, SharesParty, SharesSettings
 from tacit.solvers.base import PrivateSolver
 
 SHARES = PrivateSolver(

@@ -72,6 +72,41 @@ class Poisson(Loss):
         return indicate(t + y >= -_edge(t, y), np.where(positive, counted, xlogy(rate, rate) - rate))
 
 
+class BoundedPoisson(Loss):
+    """Poisson loss of labels from 0 to 1 whose mean exp(z) counts as 1 where it is more: slope min(exp(z), 1) - y.
+
+    It is convex, no slope exceeds 1 and no curvature 1. The best score of labels with mean m is log m, as without the
+    bound. Private methods use it in place of the Poisson loss (docs/proofs/graph.md, section 3a).
+    """
+
+    name = "bounded poisson"
+    task = "counts"
+    lipschitz = 1.0
+    curvature = 1.0
+
+    def value(self, z: Vector, y: Vector) -> Vector:
+        """The Poisson loss up to z = 0, a line beyond."""
+        inside = np.minimum(z, 0.0)
+        return np.asarray(Poisson().value(inside, y) + (1.0 - y) * (z - inside))
+
+    def grad(self, z: Vector, y: Vector) -> Vector:
+        """min(exp(z), 1) - y."""
+        return np.asarray(np.exp(np.minimum(z, 0.0)) - y)
+
+    def hess(self, z: Vector, y: Vector) -> Vector:
+        """exp(z) up to z = 0, 0 beyond."""
+        return np.where(z <= 0.0, np.exp(np.minimum(z, 0.0)), 0.0)
+
+    def prox(self, v: Vector, y: Vector, step: float | Vector) -> Vector:
+        """That of the Poisson loss where it is not above 0, else v less step (1 - y)."""
+        beyond = v - step * (1.0 - y)
+        return np.where(beyond > 0.0, beyond, np.minimum(exponential_root(v + step * y, step), 0.0))
+
+    def conjugate(self, t: Vector, y: Vector) -> Vector:
+        """That of the Poisson loss, for t + y <= 1."""
+        return indicate(t + y <= 1.0 + SLACK, Poisson().conjugate(np.minimum(t, 1.0 - y), y))
+
+
 def exponential_root(target: Vector, rate: float | Vector) -> Vector:
     """Root of z + rate exp(z) = target.
 

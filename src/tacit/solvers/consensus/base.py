@@ -39,7 +39,7 @@ from typing import Any, Protocol, cast
 
 import numpy as np
 
-from tacit.blocks.several import coef_of_classes, scores_of
+from tacit.blocks import coef_of_classes, scores_of
 from tacit.errors import RunError
 from tacit.problem.losses.base import Loss
 from tacit.problem.regularizers import Regularizer

@@ -10,7 +10,7 @@ argmin over w of  scale * sum_i s_i loss(row_i . coef + intercept) + ridge/2 ||c
 | H | curvature of the first two terms; kept from an earlier point as long as its steps still go well |
 
 Where a row has several scores, one for each class, `coef` has as many numbers for each column and there are as many
-intercepts (`tacit.blocks.several`).
+intercepts (`tacit.blocks`).
 
 Newton steps with backtracking. Where there are many columns the steps are found by conjugate gradients, without H.
 
@@ -37,8 +37,8 @@ from typing import Any
 import numpy as np
 from scipy.sparse.linalg import LinearOperator, cg
 
+from tacit.blocks import SeveralBlock, scores_of
 from tacit.blocks.dense import cholesky, solve_cholesky
-from tacit.blocks.several import SeveralBlock, scores_of
 from tacit.problem.losses.base import Loss
 from tacit.solvers.consensus.base import NodeData
 from tacit.types import Arrays, Vector

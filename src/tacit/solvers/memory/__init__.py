@@ -19,7 +19,7 @@ Another alpha changes none of S, X, A, E, H, T, G: after a closing broadcast a r
 step of the old alpha is a free search direction of the new one. Rows of weight zero move nothing, but their z is kept.
 
 Where the loss has several scores for each row, one for each class, all vectors have as many numbers for each row, W_f
-is a small matrix for each row and b a vector (`tacit.blocks.several`).
+is a small matrix for each row and b a vector (`tacit.blocks`).
 
 With an intercept every weighted product is taken after projecting out the constant (weights w_f), and the
 coordinator keeps b at its exact minimiser: the parties never see it.

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.linalg import blas
 
+from tacit.blocks import scores_of
 from tacit.blocks.dense import solve_scaled
-from tacit.blocks.several import scores_of
 from tacit.problem.losses.base import Loss
 from tacit.problem.regularizers import Regularizer
 from tacit.solvers.base import Problem, Progress, best_constant, constant_scores, negligible_objective

@@ -10,8 +10,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy.linalg import lapack
 
+from tacit.blocks import OneScore, SeveralBlock, SeveralCurvature
 from tacit.blocks.dense import Block, CurvatureSolver, solve_scaled
-from tacit.blocks.several import OneScore, SeveralBlock, SeveralCurvature
 from tacit.problem.losses.base import Loss
 from tacit.solvers.base import Problem
 from tacit.types import Arrays, Vector
@@ -28,7 +28,7 @@ class Window:
 
     A step sits in a slot; when all are used the oldest is overwritten. With `project` the products are taken
     after removing the weighted mean, because an intercept has been minimised out. Where a row has several `scores`,
-    steps have as many numbers for each row, W_f is a matrix for each row (`tacit.blocks.several`), and b a vector.
+    steps have as many numbers for each row, W_f is a matrix for each row (`tacit.blocks`), and b a vector.
     """
 
     def __init__(self, rows: int, slots: int, *, project: bool, scores: OneScore | None = None) -> None:
