@@ -51,7 +51,7 @@ from tacit.federation.protocol import Step, decode_reply, decode_request
 from tacit.federation.score_handler import read_request
 from tacit.federation.site import read_text
 from tacit.files import read_json
-from tacit.privacy.signature import Signature, sign
+from tacit.privacy.verify import Signature, sign
 from tacit.records import load
 from tacit.run.checkpoint import read_trace
 from tacit.run.folder import RunFolder
