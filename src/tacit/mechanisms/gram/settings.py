@@ -335,18 +335,19 @@ class Classes:
     def __init__(self, offset: Vector, labels: Vector, count: int) -> None:
         self.offset, self.at = offset.reshape(-1, count), (np.arange(labels.size), labels.astype(np.intp))
         p = softmax(self.offset, axis=1)
-        self.weight = _scatter(p)
+        self.weight = np.minimum(_scatter(p), 1 / count)
         basis = balanced_basis(count)
         bent = np.diag(p.sum(axis=0)) - p.T @ p
         values, vectors = eigen(basis.T @ bent @ basis)
         self.directions = basis @ vectors
         self.curvatures = np.maximum(values / max(float(self.weight.sum()), 1e-300), LEAST_CURVATURE)
+        self.short = 1 - 2.0**-48 * count**1.5  # so that rounding makes no derivative longer than sqrt 2
 
     def slope(self, score: Vector) -> Vector:
         """P - t, in the basis."""
         r = softmax(self.offset + score @ self.directions.T, axis=1)
         r[self.at] -= 1.0
-        return np.asarray(r @ self.directions)
+        return np.asarray(self.short * (r @ self.directions))
 
     def relative_curvature(self, moved: Vector, spread: float) -> float:
         """Of (1 - sum of p^2) / (C - 1); `spread` is that of all directions together."""
