@@ -218,7 +218,7 @@ def _refuse(privacy: Privacy, problem: Problem, layout: FeatureSplit) -> None:
         ),
         (
             problem.trees is not None and (loss.outputs > 1 or loss.task == "counts"),
-            "boosted trees of more than two classes or of counts: train curves",
+            f"loss={loss.name!r} with boosted trees, which are for two classes and plain numbers: train curves",
         ),
         (
             everyone and privacy.label_epsilon is not None,
