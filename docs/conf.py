@@ -18,7 +18,9 @@ project = "Tacit"
 author = copyright = "The Tacit developers"
 release = version = tacit.__version__
 
-extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "typeset"]
+myst_enable_extensions = ["dollarmath"]
+html_math_renderer = "mathml"
 myst_heading_anchors = 3
 napoleon_google_docstring = False
 smartquotes = False  # x' is not x’, and "none" goes into job files as it is

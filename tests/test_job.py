@@ -91,6 +91,7 @@ def test_every_key(tmp_path: Path) -> None:
             'unknown key "model.alhpa" (did you mean "alpha"?): allowed are "kind"',
         ),
         (PARTIES + 'feature = ["x"]', 'unknown key "party 2.feature" (did you mean "features"?)'),
+        (PARTIES + 'file = "x.csv"', 'unknown key "party 2.file" (did you mean "data"?)'),
         ("job = 3" + PARTIES, "job = 3 is not allowed: it must be a section, [job]"),
         ("[job]\nrounds = 0" + PARTIES, "job.rounds = 0 is not allowed: it must be a whole number from 1"),
         ("[job]\nrounds = true" + PARTIES, "job.rounds = True is not allowed"),

@@ -216,14 +216,14 @@ def train_job(
     checkpoint_every: float | None = None,
 ) -> Trained | None:
     """Train a job into a folder, evaluate the model and write everything; None where the run was finished before."""
-    if overwrite and folder.was_private:
-        observer.note(REPLACED)
     with folder.locked(resume=resume, overwrite=overwrite):
-        if folder.finished:
+        if folder.finished and not overwrite:
             folder.check_job(job)
             folder.forget()
             return None
-        prepared, search = _prepare(job, folder, observer, cluster)
+        prepared, search = _prepare(job, None if overwrite else folder.read_search(job), observer, cluster)
+        if overwrite:  # not before: a job that is refused takes no run away
+            _clear(folder, observer)
         folder.begin(prepared)
         if search is not None:
             folder.write_search(search)
@@ -238,19 +238,24 @@ def train_job(
     return trained
 
 
+def _clear(folder: RunFolder, observer: JobObserver) -> None:
+    if folder.was_private:
+        observer.note(REPLACED)
+    folder.clear()
+
+
 def _prepare(
-    job: Job, folder: RunFolder, observer: JobObserver, cluster: Cluster | None
+    job: Job, record: dict[str, Any] | None, observer: JobObserver, cluster: Cluster | None
 ) -> tuple[PreparedRun, dict[str, Any] | None]:
     """What is to be trained, with the alpha and terms that the job's search takes, and its record; None without one.
 
-    A run that goes on takes what its search took.
+    A run that goes on takes what its search took: `record`.
     """
     spec, reading = job.searched, f"reading, matching and encoding {_files(job)}"
     if spec is None:
         with observer.working(reading):
             prepared = prepare(job, cluster=cluster, note=observer.note)
         return _with_dispersion(prepared, observer), None
-    record = folder.read_search(job)
     if record is not None:
         settled = job.with_terms(record["terms"]) if job.chooses_terms else job
         with observer.working(reading):

@@ -103,6 +103,16 @@ def test_overwrite_replaces_a_run_and_nothing_else(files: Any, tacit: Any, refus
     assert [path.name for path in stranger.iterdir()] == ["notes.txt"]
 
 
+def test_a_refused_job_takes_no_run_away(files: Any, tacit: Any, refused: Any) -> None:
+    out, words = files.folder / "run", ("train", files.write(), "--out", files.folder / "run", "--quiet")
+    assert tacit(*words).code == 0
+    before = {path: path.read_bytes() for path in out.rglob("*") if path.is_file()}
+    files.model = 'loss = "gamma"'
+    files.write()
+    refused(*words, "--overwrite")
+    assert {path: path.read_bytes() for path in out.rglob("*") if path.is_file()} == before
+
+
 def test_options_that_would_do_nothing_are_refused(files: Any, refused: Any) -> None:
     job = files.write()
     assert "--kit is for training between organisations" in refused("train", job, "--kit", "kit")

@@ -185,6 +185,19 @@ LISTS_BY_NAME = Kind(
 )
 POSITIVE_OR_AUTO = Kind('a number above 0, or "auto"', lambda value: value if value == "auto" else _positive(value))
 NAMES = Kind("a list of column names in quotes, none twice, not empty", _names)
+USUAL = {  # what other software calls a key
+    "file": "data",
+    "path": "data",
+    "target": "label",
+    "key": "id",
+    "lambda": "alpha",
+    "eps": "epsilon",
+    "max_iter": "rounds",
+    "test_size": "holdout",
+    "random_state": "seed",
+    "sep": "delimiter",
+    "sample_weight": "weight",
+}
 EDGES = Kind('a list of pairs of parties, such as [["a", "b"], ["b", "c"]]', _edges)
 
 
@@ -199,7 +212,7 @@ def parse_keys(values: Mapping[str, Any], allowed: Mapping[str, Kind], place: st
     parsed = {}
     for key, value in values.items():
         if key not in allowed:
-            hint = nearest(key, list(allowed))
+            hint = nearest(USUAL.get(key, key), list(allowed))
             raise InputError(f"unknown key {show(f'{place}.{key}')}{hint}: allowed are {listing(allowed)}")
         try:
             parsed[key] = allowed[key].parse(value)

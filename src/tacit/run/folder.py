@@ -340,7 +340,7 @@ class RunFolder:
     def locked(self, *, resume: bool, overwrite: bool = False) -> Iterator[None]:
         """Hold the folder, which is made where needed, for one training process; nobody else may train into it.
 
-        With `overwrite` the files of a run that is there are deleted first, and nothing else.
+        With `overwrite` a run may be there; it stays until `clear`.
 
         Raises
         ------
@@ -350,12 +350,10 @@ class RunFolder:
         self._check_state(resume, overwrite)
         with self.held():
             self._check_state(resume, overwrite)
-            if overwrite:
-                self._clear()
             yield
 
-    def _clear(self) -> None:
-        """Delete the files of a run."""
+    def clear(self) -> None:
+        """Delete the files of a run, and nothing else."""
         for file in (*(self.path / MODEL).glob("*.json"), *(self.path / MODEL).glob("*.txt")):
             file.unlink()
         with suppress(OSError):  # it is not there, or holds files of somebody else
