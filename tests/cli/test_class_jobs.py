@@ -71,7 +71,7 @@ def test_a_private_job_is_trained_explained_reported_and_audited(
     assert main(["curves", str(run), "--out", str(tmp_path / "curves")]) == 0
     assert main(["verify", str(run / "certificate.json")]) == 0
     capsys.readouterr()
-    assert main(["audit", str(tmp_path / "job.toml"), "--quiet", "--pairs", "12", "--runs", "20"]) == 0
+    assert main(["audit", str(tmp_path / "job.toml"), "--quiet", "--pairs", "12", "--runs", "40"]) == 0
     assert "no violation found" in capsys.readouterr().out
 
 
