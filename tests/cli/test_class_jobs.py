@@ -53,7 +53,8 @@ def test_a_private_job_is_trained_explained_reported_and_audited(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], split: str
 ) -> None:
     files = write_columns(tmp_path) if split == "features" else write_rows(tmp_path)
-    text = job_text(files, "in-process", split).replace("[model]", "[privacy]\nepsilon = 4\n[model]")
+    text = job_text(files, "in-process", split, top="rounds = 4" if split == "samples" else "")
+    text = text.replace("[model]", "[privacy]\nepsilon = 4\n[model]")
     if "[encode]" not in text:
         text = text.replace("[privacy]", "[encode]\nscale = 'none'\n[privacy]")
     assert train(tmp_path, text, capsys, "--report")[0] == 0
