@@ -71,9 +71,10 @@ def test_a_private_job_is_trained_explained_reported_and_audited(
     assert told["score"] == pytest.approx(found.score[1, 1])
     assert main(["curves", str(run), "--out", str(tmp_path / "curves")]) == 0
     assert main(["verify", str(run / "certificate.json")]) == 0
-    capsys.readouterr()
-    assert main(["audit", str(tmp_path / "job.toml"), "--quiet", "--pairs", "12", "--runs", "40"]) == 0
-    assert "no violation found" in capsys.readouterr().out
+    if split == "features":  # the other is audited in tests/audit/test_graph_audit.py
+        capsys.readouterr()
+        assert main(["audit", str(tmp_path / "job.toml"), "--quiet", "--pairs", "12", "--runs", "40"]) == 0
+        assert "no violation found" in capsys.readouterr().out
 
 
 def test_rows_split_in_a_job(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

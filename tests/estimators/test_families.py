@@ -287,3 +287,16 @@ def test_private_counts_of_columns_help_the_label_holder() -> None:
         mean_poisson_deviance(y[test], model.predict(X[test, : model.coef_.size])) for model in (alone, joint, best)
     )
     assert most < both < own - 0.7 * (own - most)
+
+
+@pytest.mark.parametrize("loss", LOG)
+def test_masks_change_nothing_of_a_family(loss: str) -> None:
+    """Exposure and weights stay with the label holder, so that what is hidden is what is sent without masks."""
+    X, score, rng = rows(7)
+    y, more = labels(loss, score, rng), {"dispersion": 1.0} if loss == "negative_binomial" else {}
+    extras = {"exposure": rng.uniform(0.5, 2.0, ROWS), "sample_weight": rng.uniform(0.5, 2.0, ROWS)}
+    plain, masked = (
+        VerticalRegressor(loss, parties=3, alpha=1e-2, tol=1e-10, secure_aggregation=secure, **more).fit(X, y, **extras)
+        for secure in (False, True)
+    )
+    np.testing.assert_allclose(masked.coef_, plain.coef_, rtol=0, atol=1e-9)

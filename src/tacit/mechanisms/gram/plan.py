@@ -226,7 +226,7 @@ def _refuse(privacy: Privacy, problem: Problem, layout: FeatureSplit) -> None:
         ),
         (
             everyone and loss.name != "logistic",
-            f"loss={loss.name!r} with protect='everyone': it is proven for loss='logistic'",
+            f"{_said(loss)} with protect='everyone': it is proven for loss='logistic' of two classes",
         ),
         (
             privacy.neighbours == "zero-out" and (everyone or privacy.refit or privacy.label_epsilon is not None),
@@ -244,6 +244,11 @@ def _refuse(privacy: Privacy, problem: Problem, layout: FeatureSplit) -> None:
             )
 
 
+def _said(loss: Loss) -> str:
+    """A loss in words of who asked for it."""
+    return "more than two classes" if loss.outputs > 1 else f"loss={loss.name!r}"
+
+
 def _refuse_evaluation(privacy: Privacy, problem: Problem, layout: FeatureSplit) -> None:
     """Refuse a release about rows held out that no theorem covers."""
     reasons = (
@@ -257,7 +262,10 @@ def _refuse_evaluation(privacy: Privacy, problem: Problem, layout: FeatureSplit)
         ),
         (privacy.label_epsilon is not None, "label_epsilon: the labels of rows held out would be sent as they are"),
         (privacy.refit, "refit=True"),
-        (problem.loss.name != "logistic", f"loss={problem.loss.name!r}: it is proven for loss='logistic'"),
+        (
+            problem.loss.name != "logistic",
+            f"{_said(problem.loss)}: it is proven for loss='logistic' of two classes",
+        ),
     )
     for refused, reason in reasons:
         if refused:
