@@ -24,7 +24,7 @@ from tacit.alignment import align
 from tacit.blocks import block_of
 from tacit.errors import FaultError, RunError
 from tacit.federation.journal import VersionedArrays
-from tacit.federation.matching import from_reply, to_request
+from tacit.federation.matching import AnswerLog, from_reply, to_request
 from tacit.federation.node_handler import NodeHandler, make_graph_plan
 from tacit.federation.party_handler import UNASKED, PartyHandler, make_star_plan
 from tacit.federation.progress import MatchingProgress
@@ -46,10 +46,12 @@ from tacit.federation.protocol import (
     Open,
     Opened,
     Packet,
+    PartyRefusedError,
     Play,
     Played,
     Prepare,
     Prepared,
+    Reason,
     Refused,
     Reply,
     Resend,
@@ -151,16 +153,34 @@ def open_all(site: Site, names: Sequence[str], request: Open, make: MakeHandler[
 
 
 def align_sites(site: Site, names: Sequence[str], prepared: Mapping[str, Prepared]) -> None:
-    """Let sites find their common rows by private matching, where they have not all done so in this run before."""
-    runs = {prepared[name].matched for name in names}
+    """Let sites find their common rows by private matching, where they have not all done so in this run before.
+
+    One that was interrupted goes on with the pieces of lists that are still to come. Where a site has lost its part of
+    it, it begins anew, once.
+    """
+    runs, folder = {prepared[name].matched for name in names}, site.folder / site.open_run
+    log = AnswerLog(folder)
     if len(runs) == 1 and runs != {""}:
+        log.forget()
         return
+    try:
+        _match(site, names, log)
+    except PartyRefusedError as error:
+        if not log.begun or error.reason not in (Reason.TURN, Reason.MESSAGE):
+            raise
+        log.forget()
+        _match(site, names, log := AnswerLog(folder))
+    log.forget()
+
+
+def _match(site: Site, names: Sequence[str], log: AnswerLog) -> None:
+    """Ask all questions of a matching whose answers are not in the log."""
 
     def ask(name: str, step: str, payload: dict[str, Any]) -> Any:
         return from_reply(ask_all(site, [name], to_request(step, payload), Matched)[name])
 
     with MatchingProgress(site.folder / site.open_run) as observe:
-        align(names, ask, at_once=True, observe=observe)
+        align(names, ask, at_once=True, observe=observe, kept=log)
 
 
 def agree_on_masks(site: Site, masked: Sequence[str]) -> None:
@@ -202,12 +222,23 @@ class Sites:
         """Nothing is held open."""
 
 
-class StarLead:
-    """Leads one run of a feature split at the site that holds the labels."""
+class TrainingLead:
+    """Leads one run of training at a site; `folder` is what is kept of it there."""
 
     def __init__(self, site: Site, run: str, job_text: str) -> None:
         self.site, self.run, self.text = site, run, job_text
         self.folder = RunFolder(site.folder / run)
+
+    def finished_rounds(self, names: Sequence[str]) -> int | None:
+        """Rounds of a run that ended before, which all may forget now; None where it has not ended."""
+        if not self.folder.finished:
+            return None
+        ask_all(self.site, names, Forget())
+        return int(self.folder.read_result()["rounds"])
+
+
+class StarLead(TrainingLead):
+    """Leads one run of a feature split at the site that holds the labels."""
 
     def go(self, observe: Observer | None = None) -> int:
         """Run to the end, or go on from where the run was; the number of rounds."""
@@ -215,9 +246,8 @@ class StarLead:
         names, trees = job.names, lightgbm_version() if job.grows_trees(site.name) else ""
         opening = Open(run=self.run, job=self.text, version=__version__, lightgbm=trees)
         handler = open_all(site, names, opening, PartyHandler.open)
-        if self.folder.finished:
-            ask_all(site, names, Forget())
-            return int(self.folder.read_result()["rounds"])
+        if (rounds := self.finished_rounds(names)) is not None:
+            return rounds
         self.handler, self.task = handler, handler.task
         prepared = ask_all(site, names, Prepare(), Prepared)
         self._align(names, prepared)
@@ -483,20 +513,15 @@ def finish_lead(folder: RunFolder, state: LoopState, history: BoostingHistory | 
 # --- What the first node of a sample split does to lead it: it keeps the rounds in step
 
 
-class GraphLead:
+class GraphLead(TrainingLead):
     """Leads one run of a sample split at its first node."""
-
-    def __init__(self, site: Site, run: str, job_text: str) -> None:
-        self.site, self.run, self.text = site, run, job_text
-        self.folder = RunFolder(site.folder / run)
 
     def go(self, observe: Observer | None = None) -> int:
         """Run to the end, or go on from where the run was; the number of rounds."""
         site, names = self.site, read_text(self.text).names
         handler = open_all(site, names, Open(run=self.run, job=self.text, version=__version__), NodeHandler.open)
-        if self.folder.finished:
-            ask_all(site, names, Forget())
-            return int(self.folder.read_result()["rounds"])
+        if (rounds := self.finished_rounds(names)) is not None:
+            return rounds
         self.handler, self.task = handler, handler.task
         session = SitesGraph(site, names, self._plan(names, ask_all(site, names, Prepare(), Prepared)), handler)
         self._go_on(session)
