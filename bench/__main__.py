@@ -1,4 +1,4 @@
-"""Run the bench: `python -m bench [--only NAME ...] [--json FILE] [--plots DIR] [--diffprivlib PYTHON] [--quick]`."""
+"""Run the bench: `python -m bench [--only NAME ...] [--json FILE] [--plots DIR] [--quick]`; --help has the rest."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from bench import curves, diffprivlib_peer, private_peers, terms
+from bench import align_peers, curves, diffprivlib_peer, private_peers, terms
 from bench.clock import blas_threads
 from bench.parts import PARTS
 from bench.progress import showing
@@ -22,6 +22,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     if options.diffprivlib:
         diffprivlib_peer.use(options.diffprivlib)
+    if options.spu:
+        align_peers.use(options.spu)
     _choose(options)
     out, outcomes = console(), []
     out.print(_machine())
@@ -81,6 +83,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--diffprivlib", metavar="PYTHON", help="a Python that has diffprivlib, for graph-methods and private-peers"
     )
+    parser.add_argument("--spu", metavar="PYTHON", help="a Python that has SecretFlow's spu, for align_peers")
     parser.add_argument(
         "--sets", type=_names, default=[], metavar="A,B", help="curves, private-peers, terms: only these sets"
     )

@@ -2,7 +2,8 @@
 
 Measures: a fixed score is evaluated on fresh rows, and the truth is its value on 400,000 others. Coefficients: a model
 is trained on fresh rows; the truth is the coefficient that made the labels, or with a penalty what training on 200,000
-rows gives.
+rows gives. Bands of private models: the noise is drawn again on the same rows, and the truth is the mean over all runs,
+for coefficients of a few columns and for curves of the sets of `curves`, with columns split and with rows split.
 """
 
 from __future__ import annotations
@@ -15,9 +16,13 @@ from typing import Any
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
+from bench.curve_fits import CELLS, Cell, fit_private
+from bench.curve_sets import SETS as CURVE_SETS
+from bench.curve_sets import CurveSet, Cut, missing
 from bench.progress import tell
 from bench.row import Row
 from tacit import HorizontalClassifier, HorizontalRegressor, Privacy, VerticalClassifier, VerticalRegressor
+from tacit.run.curves import party_curves
 from tacit.run.measures import TITLES, intervals, measure
 from tacit.types import Vector
 
@@ -34,7 +39,7 @@ CONSTANT = 0.2
 def run(quick: bool = False) -> list[Row]:
     """All rows of the table."""
     sets = QUICK if quick else SETS
-    return [*_measures(sets), *_coefficients(sets), *_private(sets // 2)]
+    return [*_measures(sets), *_coefficients(sets), *_private(sets // 2), *_curves(quick)]
 
 
 def _row(name: str, held: Any) -> Row:
@@ -183,3 +188,50 @@ def _private_rows(seed: int) -> tuple[Vector, Vector]:
     rng = np.random.default_rng(seed)
     X = _table(5 * ROWS, rng)
     return X, _classes(X @ BETA + CONSTANT, rng)
+
+
+# --- bands of private curves -----------------------------------------------------------------------------------
+
+NOISES, QUICK_NOISES = 24, 6
+DRAWN, QUICK_DRAWN = ("telco", "heloc", "german", "mixed", "linear"), ("mixed",)
+EPSILONS, QUICK_EPSILONS = (0.5, 1.0, 4.0), (1.0,)
+
+
+def _curves(quick: bool) -> Iterator[Row]:
+    """How often the band of a curve holds, at each point, the mean of the curves that other noise gives."""
+    for name in QUICK_DRAWN if quick else DRAWN:
+        one = CURVE_SETS[name]
+        absent = missing(one)
+        if absent:
+            yield Row(f"band of noise, curves of {name}", f"skipped: {absent}")
+            continue
+        for cell in (cell for key, cell in CELLS.items() if key != "none"):
+            for epsilon in QUICK_EPSILONS if quick else EPSILONS:
+                title = f"band of noise, curves of {name}, {cell.name}, epsilon {epsilon:g}"
+                tell(title)
+                yield _band_row(title, one, cell, epsilon, QUICK_NOISES if quick else NOISES)
+
+
+def _band_row(title: str, one: CurveSet, cell: Cell, epsilon: float, noises: int) -> Row:
+    cut = one.cut(0)
+    few = Cut(cut.train, cut.y, cut.test[:10], cut.y_test[:10], cut.held)
+    found = [_drawn_curves(fit_private(one, few, cell, "spline", epsilon, seed)[1]) for seed in range(noises)]
+    value, wide = np.array([one for one, _ in found]), np.array([one for _, one in found])
+    if not value.size:
+        return Row(title, "no band is drawn")
+    again = np.mean([np.abs(own - value) <= w for own, w in zip(value, wide, strict=True)])
+    row = _row(title, np.abs(value - value.mean(axis=0)) * np.sqrt(noises / (noises - 1)) <= wide)
+    other = 100 * (noises * again - 1) / (noises - 1)
+    return Row(row.name, f"{row.measured}; another run's curve in {other:.0f} %", row.value, row.limit, row.target)
+
+
+def _drawn_curves(model: Any) -> tuple[Vector, Vector]:
+    """All values that are drawn with a band, and half the width of that."""
+    split = getattr(model, "graph_", None) is not None
+    parts = [model._model.mean] if split else list(model._parts)
+    encoders = dict(model._encodings.encoders)
+    shared = next(iter(encoders.values()))
+    pairs = [(part, encoders.get(part.name, shared)) for part in parts if part.noise is not None]
+    curves = [curve for part, encoder in pairs for curve in party_curves(part.name, part, encoder)]
+    value = np.concatenate([curve.value for curve in curves] or [np.zeros(0)])
+    return value, np.concatenate([curve.high for curve in curves] or [np.zeros(0)]) - value

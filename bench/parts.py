@@ -6,6 +6,7 @@ from types import ModuleType
 
 from bench import (
     align,
+    align_peers,
     align_size,
     baselines,
     coverage,
@@ -62,6 +63,7 @@ PARTS: dict[str, ModuleType] = {
     "trees_federated": trees_federated,
     "align": align,
     "align_size": align_size,
+    "align_peers": align_peers,
     "service": service,
     "faults": faults,
     "flare": flare,

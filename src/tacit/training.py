@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 import re
 import signal
@@ -12,16 +11,21 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tacit.columns.spec import SPLINE
 from tacit.data.cluster import Cluster, ClusterAddress
 from tacit.errors import InputError, RunError
-from tacit.estimators.fitted import LoadedModel, load
 from tacit.job import Job, read_job
 from tacit.plan import Plan
 from tacit.run import evaluation
-from tacit.run.checkpoint import CHECKPOINT_SECONDS, LOW_MEMORY_CHECKPOINT_SECONDS, Checkpoints, write_checkpoint
+from tacit.run.checkpoint import (
+    CHECKPOINT_SECONDS,
+    LOW_MEMORY_CHECKPOINT_SECONDS,
+    Checkpoints,
+    check_interval,
+    write_checkpoint,
+)
 from tacit.run.drive import Observer
 from tacit.run.folder import PreparedRun, RunFolder
 from tacit.run.graph import GraphRun
@@ -46,6 +50,9 @@ from tacit.run.search import (
 from tacit.run.star import Run
 from tacit.text import plural, size
 from tacit.types import TraceRow
+
+if TYPE_CHECKING:
+    from tacit.estimators.fitted import LoadedModel
 
 Note = Callable[[str], None]
 REPLACED = (
@@ -122,13 +129,9 @@ def run_job(
             cluster=cluster,
             checkpoint_every=checkpoint_every,
         )
+    from tacit.estimators.fitted import load  # with scikit-learn, which `tacit train` does without
+
     return load(folder.path)
-
-
-def check_interval(seconds: float | None, name: str) -> None:
-    """Refuse what is no time between checkpoints; `name` is what the user gave it by."""
-    if seconds is not None and not 0 <= seconds < math.inf:
-        raise InputError(f"{name} {seconds} is not allowed: it must be a number of seconds, 0 or above")
 
 
 def default_folder(name: str) -> Path:

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 
-from tacit.blocks.dense import Block, CurvatureSolver
+from tacit.blocks.dense import Block, CurvatureSolver, without_noise
 
 
 def make(kind: str, seed: int = 0, shape: tuple[int, int] = (70, 9)) -> tuple[object, np.ndarray]:
@@ -103,3 +103,16 @@ def test_curvature_solver_solves_and_multiplies(seed: int, wide: bool, project: 
     crossed = ((plain - mean).T * weights) @ (steps - shift)
     np.testing.assert_allclose(solver.cross_columns(steps), crossed, atol=1e-9)
     np.testing.assert_allclose(solver.cross(steps[:, 1]), crossed[:, 1], atol=1e-9)
+
+
+def test_a_gram_matrix_without_its_noise_is_nearer_to_the_truth_and_keeps_its_trace() -> None:
+    rng = np.random.default_rng(0)
+    truth = np.diag(np.r_[np.full(5, 20.0), np.full(35, 1.0)])
+    truth[0, 1] = truth[1, 0] = 15.0
+    noise = rng.normal(size=truth.shape)
+    noisy = truth + (noise + noise.T) / np.sqrt(2)
+    likely = without_noise(noisy, 1.0)
+    assert np.linalg.eigvalsh(likely)[0] > -1e-9
+    assert np.linalg.norm(likely - truth) < 0.5 * np.linalg.norm(noisy - truth)
+    assert abs(np.trace(likely) - np.trace(noisy)) < 1e-9 * np.trace(noisy)
+    assert not without_noise(-truth, 1.0).any()

@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 from scipy import optimize, sparse
 
+from tacit.blocks import SeveralBlock
 from tacit.blocks.dense import Block
+from tacit.problem.losses.softmax import Softmax
 from tacit.problem.registry import LOSSES, get_loss
 from tacit.solvers.consensus import NodeData
 from tacit.solvers.consensus import local as local_module
@@ -52,6 +54,18 @@ def test_local_solve_agrees_with_scipy(name, weights, intercept):
     assert solved.gradient_norm <= 1e-10
     found = optimize.minimize(whole, centre, method="BFGS", options={"gtol": 1e-9}).x
     np.testing.assert_allclose(solved.point, found, atol=2e-6)
+
+
+def test_a_solve_that_rounding_has_stopped_ends():
+    """Weights that differ by ten millions: steps of a billionth bring nothing, and were once taken a hundred times."""
+    rng, y = np.random.default_rng(1), np.arange(15.0) % 3
+    X = rng.normal(size=(15, 2)) + 2 * np.array([[0, 0], [1, 2], [3, 0]])[y.astype(int)]
+    data = NodeData(SeveralBlock(Block(X), 3), y, np.where(y == 0, 1e3, 1e-4))
+    local = LocalProblem(data, Softmax(3), 5e-5, 1e-6, True)
+    start = np.full(local.size, 3.0)
+    solved = local.solve(np.zeros(local.size), 1e-6, start, 0.0)
+    assert solved.steps < 60
+    assert solved.gradient_norm < 1e-7 * np.linalg.norm(local.gradient(start))
 
 
 def test_stated_gradient_norm_is_the_gradient_norm():

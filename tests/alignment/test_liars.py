@@ -144,10 +144,13 @@ def test_a_list_passes_once_and_no_key_is_lent_after_the_comparison() -> None:
     party, elements = ready()
     party.answer("list", {"start": 0, "stop": 4})
     party.answer("add", given(elements))
+    assert party.answer("add", given(elements)) == {}  # the same words again: they were lost, and nothing is done
     with pytest.raises(RunError, match="came where 3 of 3 were taken"):
-        party.answer("add", given(elements))
+        party.answer("add", given(elements[::-1].copy()))
     party.answer("mixed", {"owner": "shop", "start": 0, "stop": 3})
     party.answer("back", {"owner": "shop", "total": 1, "positions": np.array([0])})
+    again = party.answer("back", {"owner": "shop", "total": 1, "positions": np.array([0])})
+    assert again["positions"].shape == (1,)
     with pytest.raises(RunError, match="2 positions came back where at most 1 are due"):
         party.answer("back", {"owner": "shop", "total": 1, "positions": np.array([1])})
     with pytest.raises(RunError, match="1 ids were common to all, and now 2"):

@@ -12,6 +12,7 @@ import pytest
 from tacit.errors import RunError
 from tacit.federation import driver as driver_module
 from tacit.federation.driver import Driver
+from tacit.federation.flare_settings import write_admin
 from tacit.federation.kit import Kit
 from tacit.federation.progress import write_fault, write_outcome, write_progress
 
@@ -160,3 +161,29 @@ def test_a_job_goes_on_while_the_server_does_not_answer_for_a_while(run: Callabl
 def test_it_gives_up_after_its_patience(run: Callable[..., Any]) -> None:
     with pytest.raises(RunError, match=r"nothing went on for 0 s .disk full.: go on later with --resume"):
         run(lambda folder: write_fault(folder, "disk full"), patience=0.0)
+
+
+def test_a_session_takes_no_settings_from_the_folder_a_user_is_in(
+    kit: Callable[[str], Kit], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """FLARE walks through all folders below, which takes a second where there are many, and believes what it finds."""
+    from nvflare.fuel.f3.comm_config import CommConfigurator
+    from nvflare.fuel.utils.config_service import ConfigService
+
+    from tacit.federation import flare
+
+    (tmp_path / "work" / "below").mkdir(parents=True)
+    (tmp_path / "work" / "below" / "comm_config.json").write_text('{"allow_adhoc_conns": true}')
+    monkeypatch.chdir(tmp_path / "work")
+    found: list[object] = []
+    monkeypatch.setattr(flare, "new_secure_session", lambda *_, **__: found.append(CommConfigurator().get_config()))
+    server = kit("server")
+    write_admin(server)
+    ConfigService.reset()
+    try:
+        CommConfigurator.reset()
+        flare.AdminSession(server)
+        assert found == [None]
+    finally:
+        ConfigService.reset()
+        CommConfigurator.reset()

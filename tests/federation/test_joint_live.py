@@ -19,8 +19,9 @@ from tacit.cli.main import main
 from tacit.federation.kit import ENVIRONMENT, Kit
 from tacit.federation.parts import read_masks
 from tacit.federation.questions import questions
-from tests.federation import test_sites_aligned, test_sites_graph, test_sites_star
+from tests.federation import test_one_job, test_sites_graph, test_sites_star
 from tests.federation.live import Live, Process, environment, live_federation
+from tests.federation.test_one_job import PRIVACY, SEARCH, assert_same_run
 from tests.federation.test_sites_star import coef
 
 pytest.importorskip("private_set_intersection", reason="needs tacit[align]")
@@ -76,11 +77,11 @@ def test_a_feature_split_with_ids_asks_for_consent_and_trains_the_model_of_one_p
 ) -> None:
     """Also where a worker is stopped meanwhile: it is named within half a minute, and the run goes on with it.
 
-    Rows are held out, alpha is searched, and the model is evaluated.
+    Rows are held out, alpha is searched, columns are curves, and the model is evaluated.
     """
-    files = test_sites_aligned.write_files(tmp_path)
+    files = test_one_job.write_files(tmp_path, NAMES)
     set_up(joint, files, accept="ask")
-    training, shop = start(joint, tmp_path, searched(files, "flare")), joint.kits["shop"]
+    training, shop = start(joint, tmp_path, test_one_job.job_text(files, "flare", SEARCH)), joint.kits["shop"]
     said: list[str] = []
     assert training.stdout is not None
     listening = threading.Thread(target=lambda: said.extend(iter(training.stdout.readline, "")), daemon=True)
@@ -100,20 +101,21 @@ def test_a_feature_split_with_ids_asks_for_consent_and_trains_the_model_of_one_p
     training.stdout.close()
     assert f"run {run}:" in "".join(said)
     assert not any("going on in" in line for line in said)  # nothing was handed in again
-    one = in_process(tmp_path, searched(files, "in-process"))
-    assert_same_model(joint, run, one)
-    known, lead, told = (
-        json.loads((folder / "evaluation.json").read_text())
-        for folder in (one, joint.kits["bank"].jobs / run, shop.jobs / run)
-    )
-    assert lead["models"][0]["measures"] == pytest.approx(known["models"][0]["measures"], abs=1e-9)
-    assert told["models"][0]["measures"].items() <= lead["models"][0]["measures"].items()
+    one = in_process(tmp_path, test_one_job.job_text(files, "in-process", SEARCH))
+    assert_same_run(one, {name: joint.kits[name].jobs / run for name in NAMES}, SEARCH)
 
 
-def searched(files: Mapping[str, Path], engine: str) -> str:
-    """A job with a holdout and a search."""
-    text = test_sites_aligned.job_text(dict(files), engine).replace("[job]", "[job]\nholdout = 0.2\nseed = 1", 1)
-    return text.replace("[[party]]", "[search]\nalphas = [0.1, 0.01]\nfolds = 2\n[[party]]", 1)
+def test_a_private_job_with_curves_and_an_evaluation_is_that_of_one_process(joint: Live, tmp_path: Path) -> None:
+    """With the same coins, which sites allow for such tests alone: model, figures and claims are the same."""
+    files = test_one_job.write_files(tmp_path)
+    set_up(joint, files, allow_noise_seed=True)
+    joint.kits["bank"].keep(allow_noise_seed=True)
+    code, said, run = ended(start(joint, tmp_path, test_one_job.job_text(files, "flare", PRIVACY)))
+    assert code == 0, said
+    one = in_process(tmp_path, test_one_job.job_text(files, "in-process", PRIVACY))
+    assert_same_run(one, {name: joint.kits[name].jobs / run for name in files}, PRIVACY)
+    for name in files:
+        joint.kits[name].keep(allow_noise_seed=None)
 
 
 def stop_for_a_while(kit: Kit, said: list[str]) -> None:

@@ -137,7 +137,7 @@ def test_how_far_matching_is_stands_at_the_lead_while_it_goes_on(tmp_path: Path)
     with MatchingProgress(tmp_path) as observe:
         observe("encrypting ids", 0.25)
         observe("adding keys", 0.26)  # too soon to be worth a write
-        assert matching_line(tmp_path) == ["matching ids: encrypting ids, 25% done"]
+        assert matching_line(tmp_path) == ["matching ids: [#####...............] 25%, encrypting ids"]
     assert list(tmp_path.iterdir()) == []
 
 

@@ -24,6 +24,10 @@ def state(seed: int = 0) -> dict[str, np.ndarray]:
         "words": rng.integers(0, 2**63, size=ROWS, dtype=np.uint64),
         "wide": rng.normal(size=(100, 200)),
         "none": np.zeros((0, 4)),
+        "columns": np.asfortranarray(rng.normal(size=(3, 4))),
+        "number": np.array(rng.normal()),
+        "sure": rng.random(5) < 0.5,
+        "every second": np.arange(9.0)[::2],
     }
 
 
@@ -35,6 +39,7 @@ def assert_same(one: dict[str, np.ndarray], other: dict[str, np.ndarray]) -> Non
     assert one.keys() == other.keys()
     for name, array in one.items():
         assert (array.dtype, array.shape) == (other[name].dtype, other[name].shape)
+        assert array.flags.fnc == other[name].flags.fnc  # the same sums, to the last bit, need the same order
         assert array.tobytes() == other[name].tobytes()
 
 

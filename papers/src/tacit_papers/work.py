@@ -12,6 +12,7 @@ from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wai
 from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import version
+from multiprocessing.context import BaseContext
 from pathlib import Path
 from typing import Any
 
@@ -186,8 +187,8 @@ def run_pieces(
 
 def _spread(pieces: Sequence[Piece], workers: int, finish: Callable[[Piece, Outcome], None]) -> None:
     """Longest first, on processes of one thread each."""
-    context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(workers, mp_context=context, initializer=_one_thread) as pool:
+    modules = sorted({piece.run.__module__ for piece in pieces})
+    with ProcessPoolExecutor(workers, mp_context=_context(modules), initializer=_one_thread) as pool:
         waiting: dict[Future[Outcome], Piece] = {
             pool.submit(_outcome, piece.run, piece.settings): piece
             for piece in sorted(pieces, key=lambda piece: -piece.seconds)
@@ -201,6 +202,15 @@ def _spread(pieces: Sequence[Piece], workers: int, finish: Callable[[Piece, Outc
             for process in list((pool._processes or {}).values()):
                 process.terminate()
             raise
+
+
+def _context(modules: list[str]) -> BaseContext:
+    """How processes start: from one that has imported what the pieces need, where the system can."""
+    if "forkserver" not in multiprocessing.get_all_start_methods():
+        return multiprocessing.get_context("spawn")
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(modules)
+    return context
 
 
 def _one_thread() -> None:

@@ -197,7 +197,25 @@ class ShuffledList:
         if self._order is None or self._returned > total:
             raise RunError(f"{self._returned} positions came back where at most {total} are due: start again")
         self._mixed = None
+        return self.places(positions)
+
+    def places(self, positions: Positions) -> Positions:
+        """The same, where they were counted before."""
+        assert self._order is not None
         return self._order[positions]
+
+    def state(self) -> dict[str, Any]:
+        """What is needed to go on: the pieces that came, or the whole list in its order."""
+        arrays: dict[str, Any] = {"counts": np.array([self.size, self._taken, self._returned])}
+        arrays |= {f"part{number:06d}": part for number, part in enumerate(self._parts)}
+        found = {"order": self._order, "mixed": self._mixed}
+        return arrays | {name: array for name, array in found.items() if array is not None}
+
+    def restore(self, arrays: dict[str, Any]) -> None:
+        """Go on from a state."""
+        self.size, self._taken, self._returned = (int(count) for count in arrays["counts"])
+        self._parts = [arrays[name] for name in sorted(arrays) if name.startswith("part")]
+        self._order, self._mixed = arrays.get("order"), arrays.get("mixed")
 
     def _mix(self) -> None:
         """Put the whole list into a secret order, once."""
@@ -214,6 +232,7 @@ class ShuffledList:
 
 
 COORDINATOR = "the coordinator"
+ONCE = ("add", "back", "rows")  # change what a party holds: the last one may be asked again, and is not done again
 
 
 class Aligner:
@@ -253,6 +272,7 @@ class Aligner:
         self._passing: dict[str, ShuffledList] = {}
         self._total: int | None = None
         self._places: list[Positions] = []
+        self._last = ""  # fingerprint of the last of the questions in ONCE
 
     def answer(self, step: str, payload: Mapping[str, Any]) -> dict[str, Any]:
         """Answer one question of the coordinator.
@@ -285,11 +305,53 @@ class Aligner:
         if step not in steps or self.alignment is not None:
             raise RunError(f"party {show(self.name)}: {show(step)} was asked out of turn: start the alignment again")
         try:
-            return steps[step](payload)
+            if step not in ONCE:
+                return steps[step](payload)
+            mark = _mark(step, payload)
+            reply = self._again(step, payload) if mark == self._last else steps[step](payload)
+            self._last = mark
+            return reply
         except (KeyError, TypeError, ValueError) as error:
             if isinstance(error, InputError):
                 raise
             raise RunError(f"party {show(self.name)}: the question {show(step)} cannot be read: start again") from error
+
+    def _again(self, step: str, payload: Mapping[str, Any]) -> dict[str, Any]:
+        """The answer that was given to the last question, which was lost on its way; nothing is done again."""
+        return (
+            {"positions": self._passing[str(payload["owner"])].places(payload["positions"])} if step == "back" else {}
+        )
+
+    def state(self) -> dict[str, Any]:
+        """All that is needed to go on after a crash, the key among it: a secret of the party."""
+        assert self._key is not None
+        arrays: dict[str, Any] = {
+            "key": np.frombuffer(self._key.to_bytes(), np.uint8),
+            "last": np.frombuffer(self._last.encode(), np.uint8),
+            "order": self._order,
+            "counts": np.array([self._given, -1 if self._total is None else self._total]),
+        }
+        arrays |= {f"place{number:06d}": places for number, places in enumerate(self._places)}
+        for owner, passing in self._passing.items():
+            arrays |= {f"{self.parties.index(owner)}/{name}": array for name, array in passing.state().items()}
+        return arrays
+
+    def restore(self, arrays: dict[str, Any]) -> None:
+        """Go on from a state of the same ids."""
+        self._key, self._last = SecretKey(arrays["key"].tobytes()), arrays["last"].tobytes().decode()
+        self._order, (given, total) = arrays["order"], (int(count) for count in arrays["counts"])
+        self._given, self._total = given, None if total < 0 else total
+        self._places = [arrays[name] for name in sorted(arrays) if name.startswith("place")]
+        for place, owner in enumerate(self.parties):
+            own = {name.split("/", 1)[1]: array for name, array in arrays.items() if name.startswith(f"{place}/")}
+            if own:
+                self._passing[owner] = ShuffledList(0, self._sender)
+                self._passing[owner].restore(own)
+
+    @property
+    def _sender(self) -> str:
+        """Who hands lists to this party."""
+        return f"party {show(self.parties[self.parties.index(self.name) - 1])}"
 
     def _say_size(self, payload: Mapping[str, Any]) -> dict[str, Any]:
         """The number of this party's ids."""
@@ -307,10 +369,9 @@ class Aligner:
         owner, start, stop = str(payload["owner"]), _number(payload, "start"), _number(payload, "stop")
         if owner == self.name or owner not in self.parties:
             raise RunError(f"party {show(self.name)}: no list of {show(owner)} is due here: start the alignment again")
-        sender = f"party {show(self.parties[self.parties.index(self.name) - 1])}"
         if owner not in self._passing:
-            self._passing[owner] = ShuffledList(_number(payload, "size"), sender)
-        self._passing[owner].take(start, checked_elements(payload, stop - start, sender), self._secret())
+            self._passing[owner] = ShuffledList(_number(payload, "size"), self._sender)
+        self._passing[owner].take(start, checked_elements(payload, stop - start, self._sender), self._secret())
         return {}
 
     def _give_mixed(self, payload: Mapping[str, Any]) -> dict[str, Any]:
@@ -374,6 +435,16 @@ def check_names(parties: Sequence[str]) -> tuple[str, ...]:
     if len(set(names)) < len(names):
         raise InputError(f"two of the parties {listing(names)} have one name: give each its own")
     return names
+
+
+def _mark(step: str, payload: Mapping[str, Any]) -> str:
+    """A fingerprint of a question."""
+    whole = hashlib.sha256(step.encode())
+    for key in sorted(payload):
+        value = payload[key]
+        whole.update(f"\n{key} ".encode())
+        whole.update(np.ascontiguousarray(value).tobytes() if isinstance(value, np.ndarray) else repr(value).encode())
+    return whole.hexdigest()
 
 
 def _number(payload: Mapping[str, Any], name: str) -> int:

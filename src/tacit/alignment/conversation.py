@@ -7,11 +7,12 @@ The places of the common elements go back the same way, each party undoing its o
 
 from __future__ import annotations
 
+import itertools
 import secrets
 from collections.abc import Callable, Generator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -44,11 +45,29 @@ class Question:
     payload: dict[str, Any]
 
 
+class Kept(Protocol):
+    """Where the answers of a conversation are kept, so that another process can go on with it.
+
+    Attributes
+    ----------
+    run : str
+        The name of the alignment.
+    """
+
+    run: str
+
+    def read(self, number: int) -> list[dict[str, Any]] | None:
+        """The answers of a batch of questions; None where it was not answered."""
+
+    def write(self, number: int, answers: Sequence[Mapping[str, Any]]) -> None:
+        """Keep the answers of a batch, before the next one is asked."""
+
+
 Talk = Generator[list[Question], Sequence[Mapping[str, Any]], None]
 
 
 def converse(
-    parties: Sequence[str], *, chunk: int = CHUNK, observe: Observer | None = None
+    parties: Sequence[str], *, chunk: int = CHUNK, observe: Observer | None = None, run: str = ""
 ) -> Generator[list[Question], Sequence[Mapping[str, Any]], Counts]:
     """Yield questions and take their answers until all parties know their common rows.
 
@@ -60,6 +79,8 @@ def converse(
         Elements in one message at most.
     observe : callable, optional
         Called with a text and the part that is done.
+    run : str
+        Names the alignment; drawn at random where it is left out.
 
     Yields
     ------
@@ -78,7 +99,7 @@ def converse(
     RunError
         For answers that cannot be; the message names the party.
     """
-    conversation = _Conversation(check_names(parties), chunk, observe)
+    conversation = _Conversation(check_names(parties), chunk, observe, run)
     yield from conversation.run()
     return conversation.counts()
 
@@ -90,6 +111,7 @@ def align(
     chunk: int = CHUNK,
     observe: Observer | None = None,
     at_once: bool = False,
+    kept: Kept | None = None,
 ) -> Counts:
     """Hold the whole conversation by `ask(party, step, payload)`, which returns what the party answered.
 
@@ -101,25 +123,36 @@ def align(
         Carries a question to a party and its answer back.
     at_once : bool
         Whether different parties are asked at the same time, by threads; otherwise the caller's thread asks all.
+    kept : Kept, optional
+        Where answers are kept: what it holds is not asked again, so that a conversation goes on after a crash.
 
     Returns
     -------
     Counts
         Rows in common, and rows of each party that are not.
     """
-    talk = converse(parties, chunk=chunk, observe=observe)
-    answers: list[Mapping[str, Any]] | None = None
-    while True:
+    talk = converse(parties, chunk=chunk, observe=observe, run=kept.run if kept else "")
+    answers: Sequence[Mapping[str, Any]] | None = None
+    for number in itertools.count():
         try:
             questions = next(talk) if answers is None else talk.send(answers)
         except StopIteration as end:
             counts: Counts = end.value
             return counts
-        if at_once:
-            with ThreadPoolExecutor(len(questions)) as pool:
-                answers = list(pool.map(lambda question: _put(question, ask), questions))
-        else:
-            answers = [_put(question, ask) for question in questions]
+        answers = kept.read(number) if kept else None
+        if answers is None:
+            answers = _put_all(questions, ask, at_once)
+            if kept:
+                kept.write(number, answers)
+    raise AssertionError
+
+
+def _put_all(questions: Sequence[Question], ask: Ask, at_once: bool) -> list[Mapping[str, Any]]:
+    """The answers to questions, in their order."""
+    if not at_once:
+        return [_put(question, ask) for question in questions]
+    with ThreadPoolExecutor(len(questions)) as pool:
+        return list(pool.map(lambda question: _put(question, ask), questions))
 
 
 def _put(question: Question, ask: Ask) -> Mapping[str, Any]:
@@ -137,8 +170,9 @@ def align_here(aligners: Sequence[Aligner], *, chunk: int = CHUNK, observe: Obse
 class _Conversation:
     """The state of one conversation: the lists as they stand, by owner."""
 
-    def __init__(self, names: tuple[str, ...], chunk: int, observe: Observer | None) -> None:
+    def __init__(self, names: tuple[str, ...], chunk: int, observe: Observer | None, run: str) -> None:
         self.names, self.chunk, self.observe = names, chunk, observe
+        self.name = run or secrets.token_hex(8)
         self.sizes: dict[str, int] = {}
         self.lists: dict[str, Elements] = {}
         self.positions: dict[str, Positions] = {}
@@ -250,10 +284,12 @@ class _Conversation:
 
     def _tell_rows(self) -> Talk:
         """Tell each owner which places of its own list are common."""
-        run, total = secrets.token_hex(8), len(self.positions[self.names[0]])
+        total = len(self.positions[self.names[0]])
         for batch in self._pieces(dict.fromkeys(self.names, total)):
             yield [
-                Question(owner, "rows", {"run": run, "total": total, "positions": self.positions[owner][start:stop]})
+                Question(
+                    owner, "rows", {"run": self.name, "total": total, "positions": self.positions[owner][start:stop]}
+                )
                 for owner, start, stop in batch
             ]
 

@@ -101,7 +101,12 @@ class NotAPointError(ValueError):
 
 
 class SecretKey:
-    """A key that never leaves this object, made anew from the operating system's randomness.
+    """A party's key, which never leaves its machine.
+
+    Parameters
+    ----------
+    key : bytes, optional
+        One that was made before; made anew from the operating system's randomness where it is left out.
 
     Raises
     ------
@@ -109,9 +114,13 @@ class SecretKey:
         Where the library is not installed.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, key: bytes | None = None) -> None:
         self._library = _library()
-        self._key: bytes = self._library.client.CreateWithNewKey(True).GetPrivateKeyBytes()
+        self._key: bytes = key or self._library.client.CreateWithNewKey(True).GetPrivateKeyBytes()
+
+    def to_bytes(self) -> bytes:
+        """The key itself, for a file that its owner alone can read."""
+        return self._key
 
     def encrypt(self, ids: Sequence[str]) -> Elements:
         """Hash ids to points and multiply them by the key; the order is kept."""

@@ -54,9 +54,9 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import scipy
 from scipy import linalg, sparse
 from scipy.linalg import subspace_angles, svd
-from scipy.stats import binom, rankdata
 from threadpoolctl import threadpool_limits
 
 from tacit.audit.game import CONFIDENCE as STATED
@@ -369,9 +369,9 @@ def judge_labels(guesses: Vector, truth: Vector, allowed: float | None, source: 
     details |= {"interval": [low, high]}
     text = f"{share_line(right / rows, low, high)} of {rows} labels right, from {source}"
     if allowed is None:
-        better = binom.sf(right - 1, rows, 0.5) < 1 - CONFIDENCE
+        better = scipy.stats.binom.sf(right - 1, rows, 0.5) < 1 - CONFIDENCE
         return AttackResult(NAME, "not covered", text, AS_STATED if better else AT_999, details)
-    chance = float(binom.sf(right - 1, rows, allowed))
+    chance = float(scipy.stats.binom.sf(right - 1, rows, allowed))
     details |= {"allowed": allowed, "chance": chance, "confidence": CONFIDENCE}
     verdict = BROKEN if chance < 1 - CONFIDENCE else AT_95 if chance >= 1 - STATED else AT_999
     return AttackResult(NAME, at_most(allowed), text, verdict, details)
@@ -561,6 +561,6 @@ def _measured(guesses: Vector, truth: Vector, *, number: bool) -> float:
     """R2 of values, the area under the curve of probabilities."""
     if number:
         return 1.0 - float(np.mean((guesses - truth) ** 2) / truth.var())
-    ranks, positive = rankdata(guesses), truth > 0
+    ranks, positive = scipy.stats.rankdata(guesses), truth > 0
     count = int(positive.sum())
     return float(ranks[positive].sum() - count * (count + 1) / 2) / (count * (len(truth) - count))

@@ -29,8 +29,8 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import scipy
 from scipy.special import ndtr, ndtri
-from scipy.stats import beta
 
 from tacit.audit.scene import PartyData, Stage
 from tacit.errors import InputError
@@ -167,12 +167,12 @@ def lower_bound(guesses: Guesses, delta: float, confidence: float = CONFIDENCE) 
 
 def upper_rate(events: int, trials: int, error: float) -> float:
     """Clopper-Pearson: with probability 1 - error at least the true rate of the events."""
-    return 1.0 if events >= trials else float(beta.ppf(1 - error, events + 1, trials - events))
+    return 1.0 if events >= trials else float(scipy.stats.beta.ppf(1 - error, events + 1, trials - events))
 
 
 def lower_rate(events: int, trials: int, error: float) -> float:
     """Clopper-Pearson: with probability 1 - error at most the true rate of the events."""
-    return 0.0 if events <= 0 else float(beta.ppf(error, events, trials - events + 1))
+    return 0.0 if events <= 0 else float(scipy.stats.beta.ppf(error, events, trials - events + 1))
 
 
 def interval(events: int, trials: int, confidence: float = CONFIDENCE) -> tuple[float, float]:

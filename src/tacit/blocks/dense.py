@@ -25,6 +25,7 @@ row comes out longer than its bound.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache, cached_property
@@ -466,18 +467,27 @@ def _small_eigen(matrix: Vector) -> tuple[Vector, Vector]:
     return np.asarray(values[:found]), np.asarray(vectors[:, :found])
 
 
-CLEAR = 3.0  # deviations of its noise from which an entry of a matrix counts
+CLEAR = 3.0  # deviations of its noise from which an entry of a matrix counts, of many entries
 
 
-def without_noise(gram: Vector, sd: float, least: float = 0.0) -> Vector:
-    """A noisy Gram matrix as it likely was: entries that noise may have made are 0, no eigenvalue is below `least`.
+def without_noise(gram: Vector, sd: float) -> Vector:
+    """A noisy Gram matrix as it likely was: entries that noise may have made are 0, no eigenvalue is below 0.
 
-    `sd` is the deviation of the noise of an entry that is not on the diagonal.
+    `sd` is the deviation of the noise of an entry that is not on the diagonal. The trace is kept, as noise adds as much
+    to it as it takes: what noise took off the least eigenvalues comes off the others.
     """
-    sure = np.where(np.abs(gram) > CLEAR * sd, gram, 0.0)
+    pairs = max(2, len(gram) * (len(gram) - 1) // 2)
+    sure = np.where(np.abs(gram) > min(CLEAR, math.sqrt(2 * math.log(pairs))) * sd, gram, 0.0)
     np.fill_diagonal(sure, np.diag(gram))
     values, vectors = eigen(sure)
-    return np.asarray((vectors * np.maximum(values, least)) @ vectors.T)
+    return np.asarray((vectors * _positive(values)) @ vectors.T)
+
+
+def _positive(values: Vector) -> Vector:
+    """The nearest numbers that are not negative and have the same sum; zeros where that is negative."""
+    order = np.sort(values)[::-1]
+    over = (np.cumsum(order) - max(0.0, float(values.sum()))) / np.arange(1, order.size + 1)
+    return np.maximum(values - over[np.flatnonzero(order >= over)[-1]], 0.0) if values.sum() > 0 else 0.0 * values
 
 
 def solve_scaled(matrix: Vector, b: Vector, scale: Vector, cutoff: float) -> Vector:

@@ -96,8 +96,8 @@ def run(options: argparse.Namespace) -> int:
     """Train, or go on, and say how it went."""
     from tacit.job import read_job
     from tacit.job.file import check_engine, check_trees
+    from tacit.run.checkpoint import check_interval
     from tacit.run.prepare import cluster_for, with_memory
-    from tacit.training import check_interval
 
     check_interval(options.checkpoint_every, "--checkpoint-every")
     job = read_job(options.job)

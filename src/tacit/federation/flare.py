@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, Any
 from nvflare.collab import collab
 from nvflare.collab.api.exceptions import CollabCallError, RunAborted
 from nvflare.fuel.flare_api.flare_api import new_secure_session
+from nvflare.fuel.utils.config_service import ConfigService
 
 from tacit.errors import FaultError, InputError, RunError
 from tacit.federation.channel import Channel, PeerConnection, Sealed, SealedRequest, SealError, UnconfirmedError
@@ -514,6 +515,8 @@ class AdminSession:
 
     def __init__(self, kit: Kit, seconds: float = 10.0) -> None:
         logging.getLogger("nvflare").addHandler(logging.NullHandler())  # it says each try; the driver says it once
+        # FLARE would look for settings in all folders below the one that the user happens to be in.
+        ConfigService.initialize({}, [str(kit.admin / "local")])
         try:
             with contextlib.redirect_stdout(io.StringIO()):  # it says that it connects
                 self.session = new_secure_session(COORDINATOR, str(kit.admin), timeout=seconds, auto_login_max_tries=1)

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -38,7 +39,7 @@ from tacit.types import Arrays
 
 
 Array = npt.NDArray[Any]
-LARGE = 1 << 15  # bytes; what is smaller is written as it is
+LARGE = 1 << 15  # bytes; what is smaller is written each time
 MOST_HELD = 1 << 26  # bytes of an array of which a copy is kept in memory
 _NAME = re.compile(r"step-(\d{9})\.npz")
 
@@ -78,9 +79,9 @@ class VersionedArrays:
         own: dict[str, Array] = {}
         where: dict[str, int] = {}
         layout: dict[str, Any] = {}
+        small = {name: array for name, array in arrays.items() if array.nbytes < LARGE}
         for name, array in arrays.items():
-            if array.nbytes < LARGE:
-                own[f"small/{name}"] = array
+            if name in small:
                 continue
             pieces = self._fingerprinted(name, _cut(array))
             layout[name] = {"shape": list(array.shape), "type": array.dtype.str, "parts": [part for part, _ in pieces]}
@@ -88,7 +89,8 @@ class VersionedArrays:
                 where[part] = known.get(part, number)
                 if where[part] == number:
                     own[f"part/{part}"] = piece
-        record = json.dumps({"about": about, "layout": layout, "where": where}, allow_nan=False)
+        kinds, own["small"] = _packed(small)
+        record = json.dumps({"about": about, "layout": layout, "small": kinds, "where": where}, allow_nan=False)
         own["record"] = np.frombuffer(record.encode(), np.uint8)
         write_atomically(self._path(number), lambda file: np.savez(file, **own), secret=True)  # type: ignore[arg-type]
         sync_folder(self.folder)
@@ -132,7 +134,7 @@ class VersionedArrays:
         try:
             with open_arrays(self._path(number)) as file:
                 record = json.loads(bytes(file["record"]).decode())
-                arrays = {k.removeprefix("small/"): file[k] for k in file.files if k.startswith("small/")}
+                arrays = _unpacked(record["small"], file["small"])
             parts = self._parts(record["where"])
             for name, layout in record["layout"].items():
                 arrays[name] = _joined(layout, parts)
@@ -167,6 +169,22 @@ class VersionedArrays:
 
     def _path(self, number: int) -> Path:
         return self.folder / f"step-{number:09d}.npz"
+
+
+def _packed(arrays: Mapping[str, Array]) -> tuple[dict[str, Any], Array]:
+    """What small arrays are, and their bytes one after the other: as many files in an archive would take far longer."""
+    kinds = {name: [one.dtype.str, list(one.shape), "F" if one.flags.fnc else "C"] for name, one in arrays.items()}
+    return kinds, np.frombuffer(b"".join(array.tobytes("A") for array in arrays.values()), np.uint8)
+
+
+def _unpacked(kinds: Mapping[str, Any], content: Array) -> dict[str, Array]:
+    """The arrays that were packed."""
+    found, place = {}, 0
+    for name, (kind, shape, order) in kinds.items():
+        end = place + np.dtype(kind).itemsize * math.prod(shape)
+        found[name] = content[place:end].copy().view(kind).reshape(shape, order=order)
+        place = end
+    return found
 
 
 def _cut(array: Array) -> list[Array]:

@@ -24,7 +24,7 @@ from tacit.alignment import align
 from tacit.blocks import block_of
 from tacit.errors import FaultError, RunError
 from tacit.federation.journal import VersionedArrays
-from tacit.federation.matching import from_reply, to_request
+from tacit.federation.matching import AnswerLog, from_reply, to_request
 from tacit.federation.node_handler import NodeHandler, make_graph_plan
 from tacit.federation.party_handler import UNASKED, PartyHandler, make_star_plan
 from tacit.federation.progress import MatchingProgress
@@ -46,10 +46,12 @@ from tacit.federation.protocol import (
     Open,
     Opened,
     Packet,
+    PartyRefusedError,
     Play,
     Played,
     Prepare,
     Prepared,
+    Reason,
     Refused,
     Reply,
     Resend,
@@ -151,16 +153,34 @@ def open_all(site: Site, names: Sequence[str], request: Open, make: MakeHandler[
 
 
 def align_sites(site: Site, names: Sequence[str], prepared: Mapping[str, Prepared]) -> None:
-    """Let sites find their common rows by private matching, where they have not all done so in this run before."""
-    runs = {prepared[name].matched for name in names}
+    """Let sites find their common rows by private matching, where they have not all done so in this run before.
+
+    One that was interrupted goes on with the pieces of lists that are still to come. Where a site has lost its part of
+    it, it begins anew, once.
+    """
+    runs, folder = {prepared[name].matched for name in names}, site.folder / site.open_run
+    log = AnswerLog(folder)
     if len(runs) == 1 and runs != {""}:
+        log.forget()
         return
+    try:
+        _match(site, names, log)
+    except PartyRefusedError as error:
+        if not log.begun or error.reason not in (Reason.TURN, Reason.MESSAGE):
+            raise
+        log.forget()
+        _match(site, names, log := AnswerLog(folder))
+    log.forget()
+
+
+def _match(site: Site, names: Sequence[str], log: AnswerLog) -> None:
+    """Ask all questions of a matching whose answers are not in the log."""
 
     def ask(name: str, step: str, payload: dict[str, Any]) -> Any:
         return from_reply(ask_all(site, [name], to_request(step, payload), Matched)[name])
 
     with MatchingProgress(site.folder / site.open_run) as observe:
-        align(names, ask, at_once=True, observe=observe)
+        align(names, ask, at_once=True, observe=observe, kept=log)
 
 
 def agree_on_masks(site: Site, masked: Sequence[str]) -> None:

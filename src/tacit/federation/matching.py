@@ -6,6 +6,8 @@ itself to a number before ids are matched, and shows it afterwards. From then on
 
 from __future__ import annotations
 
+import secrets
+import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -16,13 +18,15 @@ from tacit.alignment import Aligner, Alignment
 from tacit.alignment.aligner import fingerprint, ids_as_text
 from tacit.data.holdout import CommonKey
 from tacit.errors import InputError, RunError
+from tacit.federation.journal import VersionedArrays
 from tacit.federation.protocol import Match, Matched, Numbers, Reason, RefusalError
 from tacit.federation.site import MatchingLimits, private_errors
-from tacit.files import read_json, write_json
+from tacit.files import open_arrays, read_json, write_atomically, write_json
 from tacit.privacy.releases import arrays_digest
 from tacit.text import plural
 
 ALIGNMENT, TRIES = "alignment.npz", "matching.json"
+STATES, ANSWERS, NAME = "matching-state", "matching-answers", "run.json"  # while ids are matched, and no longer
 HOLDOUT = "holdout.json"  # the own number, and what all were bound to when it was shown
 _FIELDS = {  # of each step, as `tacit.alignment` asks it
     "size": (),
@@ -84,10 +88,13 @@ class Matching:
         self.aligner: Aligner | None = None
         self.counted = False  # whether the key in use is among the tries on the disk
         self.found: Alignment | None = None
+        self.states = VersionedArrays(folder / STATES, 1)
         if (folder / ALIGNMENT).exists():
             found = Alignment.read(folder / ALIGNMENT)
             found.check(ids, column=column)
             self.found = found
+        else:
+            self._go_on()
 
     @property
     def run(self) -> str:
@@ -121,6 +128,8 @@ class Matching:
         """One question of a private alignment; the first one begins it anew, as often as was agreed to."""
         if request.step == "size":
             self._begin()
+        if self.aligner is None and self._told(request):
+            return Matched()
         if self.aligner is None:
             raise RefusalError(Reason.TURN)
         self._check(request)
@@ -136,6 +145,9 @@ class Matching:
             self.found = self.aligner.alignment
             self.found.write(self.folder / ALIGNMENT)
             self.aligner = None
+            self.states.forget()
+        elif request.step != "size" and not (request.step == "mixed" and request.start):  # a list is mixed once
+            self._keep()
         plain: dict[str, Any] = {k: Numbers.of(v) if isinstance(v, np.ndarray) else v for k, v in reply.items()}
         return Matched(**plain)
 
@@ -143,8 +155,40 @@ class Matching:
         """Draw a new key, where one more may be used."""
         if self._tries() >= self.limits.tries:
             raise RefusalError(Reason.TRIES)
+        self.states.forget()
         with private_errors():
             self.aligner, self.counted = Aligner(self.name, self.ids, self.parties, column=self.column), False
+
+    def _keep(self) -> None:
+        """Have the key and the lists on the disk before an answer leaves: the same ones go on after a crash."""
+        assert self.aligner is not None
+        number = max(self.states.numbers(), default=0) + 1
+        self.states.put(number, self.aligner.state(), {"ids": self._ids_print(), "counted": self.counted})
+
+    def _go_on(self) -> None:
+        """Take up a matching that was interrupted, where the ids are the same."""
+        if not self.states.numbers():
+            return
+        arrays, about = self.states.get(self.states.numbers()[-1])
+        if about["ids"] == self._ids_print():
+            self.aligner, self.counted = (
+                Aligner(self.name, self.ids, self.parties, column=self.column),
+                about["counted"],
+            )
+            self.aligner.restore(arrays)
+
+    def _ids_print(self) -> str:
+        """A fingerprint of all ids, which stays here."""
+        return fingerprint(ids_as_text(self.name, self.ids, self.column))
+
+    def _told(self, request: Match) -> bool:
+        """Whether the last words of the alignment that was found are said once more."""
+        found = self.found
+        return (
+            request.step == "rows"
+            and found is not None
+            and (request.run, request.total) == (found.run, len(found.rows))
+        )
 
     def _tries(self) -> int:
         path = self.folder / TRIES
@@ -168,6 +212,52 @@ class Matching:
     def _check_common(self, count: int) -> None:
         if count < self.limits.least_common:
             raise RefusalError(Reason.FEW_ROWS)
+
+
+class AnswerLog:
+    """What sites have answered in a matching, at the site that leads it, so that it goes on after a crash.
+
+    Attributes
+    ----------
+    run : str
+        Names the alignment.
+    begun : bool
+        Whether it holds answers of an earlier process.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder / ANSWERS
+        self.begun = (self.folder / NAME).exists()
+        if not self.begun:
+            self.forget()
+            self.folder.mkdir()
+            write_json(self.folder / NAME, {"run": secrets.token_hex(8)}, secret=True)
+        self.run = str(read_json(self.folder / NAME)["run"])
+
+    def read(self, number: int) -> list[dict[str, Any]] | None:
+        """The answers of a batch of questions; None where it was not answered."""
+        if not self._path(number).exists():
+            return None
+        with open_arrays(self._path(number)) as file:
+            answers: list[dict[str, Any]] = [{} for _ in range(int(file["answers"]))]
+            for name in file.files:
+                if "/" in name:
+                    place, key = name.split("/", 1)
+                    answers[int(place)][key] = file[name] if file[name].ndim else int(file[name])
+        return answers
+
+    def write(self, number: int, answers: Sequence[Mapping[str, Any]]) -> None:
+        """Keep the answers of a batch."""
+        arrays = {f"{k}/{key}": np.asarray(value) for k, own in enumerate(answers) for key, value in own.items()}
+        arrays["answers"] = np.asarray(len(answers))
+        write_atomically(self._path(number), lambda file: np.savez(file, **arrays), secret=True)  # type: ignore[arg-type]
+
+    def forget(self) -> None:
+        """Delete what was answered."""
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def _path(self, number: int) -> Path:
+        return self.folder / f"{number:06d}.npz"
 
 
 class HoldoutNumber:

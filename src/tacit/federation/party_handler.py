@@ -231,15 +231,10 @@ class PartyHandler:
     def _common_rows(self) -> Any:
         """The common rows, in the order in which the party brings them; None for all of its file.
 
-        Matching leaves them in an order that is random. Trees depend on it, so there they are ordered by their ids, as
-        in one process: every party does that for itself, whatever the lead says of the order. So they are where some
-        are held out, or left out of a fold.
+        Matching leaves them in an order that is random. They are put in that of their ids, as in one process: every
+        party does that for itself, whatever the lead says of the order.
         """
-        if self.matching is None:
-            return None
-        rows, job = self.matching.rows, self.task.job
-        ordered = job.trees is not None or job.holdout or job.search is not None
-        return in_order(self.file.ids, rows) if ordered else rows
+        return None if self.matching is None else in_order(self.file.ids, self.matching.rows)
 
     def _common_ids(self) -> Any:
         """The ids of the common rows, in their order; None where rows are matched by position."""

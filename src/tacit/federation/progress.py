@@ -15,6 +15,7 @@ KEYS, PREPARE, TRAIN, COMPUTING = "keys", "preparation", "training", "an answer"
 STAGES = (KEYS, PREPARE, TRAIN, COMPUTING)
 OUTCOME, PROGRESS, FAULT, MATCHING = "outcome.json", "progress.json", "fault.json", "matching-progress.json"
 EVERY = 1.0  # seconds between two words about matching
+BAR = 20  # characters of its bar
 
 
 def write_outcome(folder: Path, told: dict[str, Any]) -> None:
@@ -87,10 +88,11 @@ class MatchingProgress:
 
 
 def matching_line(folder: Path) -> list[str]:
-    """How far matching is, where it goes on."""
+    """A bar of how far matching is, where it goes on."""
     try:
         told = read_json(folder / MATCHING)
-        return [f"matching ids: {told['text']}, {float(told['part']):.0%} done"]
+        part = min(max(float(told["part"]), 0.0), 1.0)
+        return [f"matching ids: [{'#' * round(BAR * part):.<{BAR}}] {part:.0%}, {told['text']}"]
     except (InputError, KeyError, ValueError):  # it is not there, or has just ended
         return []
 

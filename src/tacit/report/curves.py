@@ -100,8 +100,9 @@ def _lines(curve: Curve) -> Iterator[list[Any]]:
 MOST, MOST_BARS = 12, 12  # columns that a page draws, and categories of one of them
 NO_ROWS = "No bands are drawn: how far a curve would move with other rows is not computed."
 BAND = (
-    "A band holds 95 % of what other noise would have given on the same rows, by an approximation from what was "
-    "released. How far other rows would move the curve is not in it."
+    "A band is about noise alone. At each point it is made to hold the mean of all curves that other noise would give "
+    "on the same rows, in 95 % of runs; measured on five data sets, it did so in 89 to 99 %. How far other rows would "
+    "move the curve is not in it."
 )
 EXACT = "{}: no band, as no noise was added to its part of the model. It is its exact fit, which no certificate covers."
 UNKNOWN = "{}: no band, as it is not known how far the noise of this mechanism moves a curve."

@@ -23,7 +23,7 @@ from tacit.columns.raw import RawTable
 from tacit.data.cluster import ClusterRows
 from tacit.data.labels import Labels
 from tacit.data.rows_on_disk import RowsOnDisk
-from tacit.errors import FaultError
+from tacit.errors import FaultError, InputError
 from tacit.files import open_arrays, plain_number, write_atomically, write_text
 from tacit.job import Job
 from tacit.job.sections import ENCODE_KEYS, GRAPH_KEYS, OPTION_KEYS, PRIVACY_KEYS, PRIVACY_OPTIONS, SEARCH_KEYS
@@ -131,6 +131,12 @@ LOW_MEMORY_CHECKPOINT_SECONDS = 60.0  # where a state has a few numbers for each
 CHECKPOINT_SHARE = 0.1  # ... and never more than this part of the time
 _TRACE_FIELDS = tuple(field.name for field in dataclasses.fields(TraceRow))
 _WHOLE_FIELDS = ("round", "bytes_down", "bytes_up")
+
+
+def check_interval(seconds: float | None, name: str) -> None:
+    """Refuse what is no time between checkpoints; `name` is what the user gave it by."""
+    if seconds is not None and not 0 <= seconds < math.inf:
+        raise InputError(f"{name} {seconds} is not allowed: it must be a number of seconds, 0 or above")
 
 
 class Checkpoints:

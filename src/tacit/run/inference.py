@@ -26,7 +26,8 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy import sparse, stats
+import scipy
+from scipy import sparse
 
 from tacit.columns.compact import CurveMatrix
 from tacit.columns.encoder import Encoder
@@ -133,7 +134,7 @@ class Summary:
 
     @property
     def _distribution(self) -> Any:
-        return stats.norm if self.residual is None else stats.t(self.residual)
+        return scipy.stats.norm if self.residual is None else scipy.stats.t(self.residual)
 
     def intervals(self, level: float = LEVEL) -> Vector:
         """Low and high of each coefficient."""
@@ -198,8 +199,8 @@ class Summary:
         turned = vectors[:, free].T @ self.coef[at]
         total, df = float(np.sum(turned**2 / values[free])), int(free.sum())
         if self.residual is None:
-            return WaldTest(name, total, df, None, float(stats.chi2.sf(total, df)))
-        return WaldTest(name, total / df, df, self.residual, float(stats.f.sf(total / df, df, self.residual)))
+            return WaldTest(name, total, df, None, float(scipy.stats.chi2.sf(total, df)))
+        return WaldTest(name, total / df, df, self.residual, float(scipy.stats.f.sf(total / df, df, self.residual)))
 
     def tests(self) -> dict[str, WaldTest]:
         """For each party whether it adds anything: whether all of its coefficients are 0."""

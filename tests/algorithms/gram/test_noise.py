@@ -102,6 +102,22 @@ def test_bands_hold_what_randomized_labels_do(rows: tuple[Block, Vector, Vector]
     assert coverage(without) < coverage(found) - 0.05
 
 
+def test_bands_hold_where_a_column_goes_with_the_score_that_was_sent() -> None:
+    """Its coefficient and that of the score then move together, which a party's own Gram matrix does not tell."""
+    rng = np.random.default_rng(3)
+    offset, x = rng.normal(size=ROWS), rng.normal(size=(ROWS, 3))
+    x[:, 0] = 0.6 * x[:, 0] + 0.8 * offset
+    labels = np.where(rng.logistic(size=ROWS) < offset + x @ [0.5, 0.3, -0.3], 1.0, -1.0)
+    settings = replace(settings_for(1.0), row_norm=3.0)
+    target, block = HalfTarget(offset, labels), Block(x)
+    fits = [private_fit(block, target, settings, Seeded(settings, seed), ridge=0.3) for seed in range(RUNS)]
+    coef, wide = np.array([fit.coef for fit in fits]), np.sqrt([np.diag(fit.noise) for fit in fits])
+    held = np.abs(coef - coef.mean(axis=0)) * math.sqrt(RUNS / (RUNS - 1)) <= 1.96 * wide
+    assert held[:, 0].mean() > 0.75
+    assert 0.87 < held.mean() < 0.99
+    assert wide[:, 0].mean() > 1.5 * wide[:, 1:].mean()
+
+
 def test_it_stays_with_the_party(rows: tuple[Block, Vector, Vector]) -> None:
     block, offset, labels = rows
     settings = settings_for(1.0)

@@ -59,7 +59,7 @@ import numpy as np
 from scipy.special import expit
 
 from tacit.blocks import SeveralBlock, coef_of_classes
-from tacit.blocks.dense import CLEAR, Block, RowClip, eigen, without_noise
+from tacit.blocks.dense import Block, RowClip, eigen, without_noise
 from tacit.mechanisms.gaussian.settings import (
     ALONG,
     CONSTANT,
@@ -485,8 +485,7 @@ class GradientNode(GaussianNode):
 # --- What the noise of all gradients does to the common model
 
 
-LEAST = 2.0  # eigenvalue, in deviations of the noise of a typical column: less would make bands far too wide
-FAINT = 1e-3  # of a typical column: what is left of one that noise alone may have made
+UNSURE = 1.15  # on the covariance, as it is computed from a noisy Gram matrix: measured by bench/coverage.py
 POINTS, MASS = np.polynomial.hermite_e.hermegauss(15)
 
 
@@ -513,25 +512,15 @@ def model_noise(
     sent = settings.noise**2 * settings.rounds  # variance of the noise in an entry of one mean gradient
     noise = sent * (turn.T @ root @ root @ turn) * (moved.T @ moved)
     back = root @ turn
-    return np.asarray(back @ noise @ back.T)[:-1, :-1]
+    return np.asarray(UNSURE * back @ noise @ back.T)[:-1, :-1]
 
 
 def centred_gram(gram: Vector, mean: Vector, spread: float, sd: float) -> Vector:
     """The covariance of the rows u from the noisy mean of x x', with the square of the constant beside it."""
     whole = np.zeros((len(mean) + 1,) * 2)
-    whole[:-1, :-1] = _likely(gram - np.outer(mean, mean), sd) / spread**2
+    whole[:-1, :-1] = without_noise(gram - np.outer(mean, mean), sd) / spread**2
     whole[-1, -1] = CONSTANT**2
     return whole
-
-
-def _likely(gram: Vector, sd: float) -> Vector:
-    """A noisy Gram matrix as it likely was; a column that is hardly ever filled stays so, and its band wide."""
-    own = np.diag(gram)
-    typical = max(float(np.maximum(own, 0.0).mean()), 1e-12)
-    own = np.where(own > sd / math.sqrt(2), own, FAINT * typical)  # half a deviation of its noise
-    sure = np.where(np.abs(gram) > CLEAR * sd, gram, 0.0) / np.sqrt(np.outer(own, own))
-    np.fill_diagonal(sure, 1.0)
-    return np.sqrt(np.outer(own, own)) * without_noise(sure, 0.0, LEAST * sd / typical)
 
 
 def _averaged(kept: Vector, rounds: int) -> Vector:

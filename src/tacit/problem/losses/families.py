@@ -16,7 +16,7 @@ import math
 from collections.abc import Callable
 
 import numpy as np
-from scipy.optimize import brentq
+import scipy
 from scipy.special import digamma, expit, wrightomega, xlog1py, xlogy
 
 from tacit.errors import InputError
@@ -357,4 +357,4 @@ def fit_dispersion(y: Vector, mean: Vector, weights: Vector | None = None) -> fl
         return LEAST_DISPERSION
     if slope(high) <= 0:
         return MOST_DISPERSION
-    return float(math.exp(brentq(slope, low, high, xtol=1e-13)))
+    return float(math.exp(scipy.optimize.brentq(slope, low, high, xtol=1e-13)))

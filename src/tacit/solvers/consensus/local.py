@@ -49,6 +49,7 @@ from tacit.types import Arrays, Vector
 MOST_STEPS = 100
 MOST_HALVINGS = 40
 ENOUGH = 1e-4  # part of the promised decrease that a step must bring
+STALLED = 0.9  # a part of the gradient: steps that leave more of it, and bring nothing clear, will not get further
 SLOW = 0.3  # a step with an old H that leaves more of the gradient than this makes H anew
 WIDE = 1500  # coordinates from which H is not formed
 CG_TOL = 1e-2  # of a Newton step
@@ -208,11 +209,11 @@ class LocalProblem:
             steps += 1
             fresh = self.curvature is None
             move = self._move(here, gradient, pull)
-            length, here = self._line_search(here, gradient, move, linear, pull, centre)
+            length, here, clear = self._line_search(here, gradient, move, linear, pull, centre)
             gradient = here.slope + linear + times(pull, here.w - centre)
             before, norm = norm, math.sqrt(gradient @ gradient)
-            if length == 0.0 and fresh:
-                break  # not even a tiny step along a Newton direction brings less: rounding
+            if fresh and not clear and length < 1.0 and norm > STALLED * before:
+                break  # not even a tiny step along a Newton direction clearly brings less: rounding
             if length < 1.0 or norm > SLOW * before:
                 self.curvature = None
         self._last = here
@@ -240,8 +241,8 @@ class LocalProblem:
 
     def _line_search(
         self, here: _Point, gradient: Vector, move: Vector, linear: Vector, pull: Any, centre: Vector
-    ) -> tuple[float, _Point]:
-        """(length, new point) of a step that brings enough; length 0 where none does."""
+    ) -> tuple[float, _Point, bool]:
+        """(length, new point, whether it is clearly better) of a step that brings enough; length 0 where none does."""
         w, along, slope = here.w, self.scores(move), float(gradient @ move)
         flat = float((linear + self.ridge * w + times(pull, w - centre)) @ move)
         bent = 0.5 * float(self.ridge @ move**2 + move @ times(pull, move))
@@ -250,11 +251,12 @@ class LocalProblem:
         for _ in range(MOST_HALVINGS):
             scores = here.scores + length * along
             loss = self._loss(scores)
-            if loss - here.loss + length * flat + length**2 * bent <= ENOUGH * length * slope + slack:
+            change, enough = loss - here.loss + length * flat + length**2 * bent, ENOUGH * length * slope
+            if change <= enough + slack:
                 there = w + length * move
-                return length, _Point(there, scores, loss, self.gradient(there, scores))
+                return length, _Point(there, scores, loss, self.gradient(there, scores)), change < enough - slack
             length *= 0.5
-        return 0.0, here
+        return 0.0, here, False
 
     def _move_by_cg(self, gradient: Vector, scores: Vector, pull: Any) -> Vector:
         """Newton step by conjugate gradients, with Q itself as the preconditioner where it can be inverted."""
