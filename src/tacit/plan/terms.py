@@ -23,7 +23,7 @@ from tacit.mechanisms.base import CURVES_OR_LINES
 from tacit.plan.request import loss_beside_trees
 from tacit.privacy.request import Privacy
 from tacit.problem.losses import Loss, of_classes
-from tacit.problem.losses.rows import RowLoss
+from tacit.problem.losses.base import RowLoss
 from tacit.problem.registry import LOSSES, get_loss
 from tacit.problem.registry import make_loss as loss_with
 from tacit.solvers.boosting import TreeLoss, TreeSettings
