@@ -37,6 +37,7 @@ sphinx_gallery_conf = {  # every script of gallery/ runs while the site is built
     "within_subsection_order": "FileNameSortKey",
     "download_all_examples": False,
     "show_memory": False,
+    "write_computation_times": False,  # its table would load a script from elsewhere
     "capture_repr": (),
     "show_signature": False,
     "remove_config_comments": True,

@@ -20,7 +20,6 @@ from types import ModuleType
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 GENERATED = {DOCS / "reference" / name for name in ("cli.md", "job.md", "python.md", "certificate.md")}
-GENERATED.add(DOCS / "examples" / "index.rst")
 GALLERY = sorted((DOCS / "gallery").glob("*.py"))
 PAGES = [ROOT / "README.md", *sorted(set(DOCS.rglob("*.md")) - GENERATED)]
 
