@@ -33,6 +33,7 @@ from bench import (
     streamed,
     structure,
     terms,
+    timing,
     trees,
     trees_federated,
     trees_size,
@@ -70,4 +71,5 @@ PARTS: dict[str, ModuleType] = {
     "dask": on_dask,
     "coverage": coverage,
     "structure": structure,
+    "timing": timing,
 }
