@@ -59,6 +59,7 @@ SIDE_PRIOR = 4.0  # variance of a side coefficient
 LEAST_WEIGHT = 1e-9  # mean weight of a row: scores that leave nothing to learn must not make anything overflow
 TOGETHER, MOST_TOGETHER = 0.35, 0.9  # of the score that was sent: what the own columns explain, likely and at most
 DRAWS = 16  # of what is not known
+BESIDE_SYMBOLS = 1.25  # on the covariance, as the label holder's levels have noise of their own: measured
 LARGEST = 1e30  # of a coefficient in units of the rows: far beyond what noise can make of it
 MEAN, TRACE, GRAM, GRADIENT, LOSS_CHANGE = "mean", "trace", "gram", "gradient", "check"
 
@@ -223,7 +224,8 @@ class _Metric:
         """
         own = without_noise(self.gram, self.settings.gram_sd / math.sqrt(2))
         crosses = self._crosses(own, walk)
-        return np.asarray(sum(self._spread_by(own, cross, walk[-1].scale, excess) for cross in crosses) / len(crosses))
+        spread = sum(self._spread_by(own, cross, walk[-1].scale, excess) for cross in crosses) / len(crosses)
+        return np.asarray((BESIDE_SYMBOLS if len(self.side) == 1 and excess > 1 else 1.0) * spread)
 
     def _spread_by(self, own: Vector, cross: Vector, scale: float, excess: float) -> Vector:
         """The same where the Gram matrix, and that of the own columns with the score, are these.
