@@ -97,11 +97,10 @@ def audit_any(plan: Plan, effort: Effort, observe: Observer | None = None) -> Au
     from tacit.audit.graph import audit_graph
     from tacit.plan import FeatureSplit, SampleSplit
 
-    audits = {FeatureSplit.split: (audit, False), SampleSplit.split: (audit_graph, plan.private is not None)}
-    attack, takes_classes = audits[plan.layout.split]
-    if plan.problem.loss.outputs > 1 and not takes_classes:
-        raise InputError("tacit audit attacks no model of more than two classes, but for one of private rows of nodes")
-    return attack(plan, effort, observe)
+    if plan.problem.loss.outputs > 1 and (plan.private is None or plan.private.privacy.epsilon is None):
+        raise InputError("tacit audit attacks models of more than two classes where rows are protected, and no others")
+    audits = {FeatureSplit.split: audit, SampleSplit.split: audit_graph}
+    return audits[plan.layout.split](plan, effort, observe)
 
 
 def _directory(name: str | None) -> Path | None:
