@@ -33,6 +33,7 @@ from tacit.columns import encoder
 from tacit.columns.curves import FourierColumn, SplineColumn
 from tacit.columns.encoder import CategoryColumn, NumberColumn
 from tacit.data.read import frame_table
+from tacit.run import hand_over
 
 TERMS = ["linear", "spline"]
 RANGES = {"bill": (0, 5000), "calls": (0, 40), "since": (datetime.date(2015, 1, 1), datetime.date(2025, 1, 1))}
@@ -582,6 +583,8 @@ def test_exact_amounts_that_repeat_have_effects_of_their_own(
     np.testing.assert_allclose(
         load(model.save(tmp_path / "run")).predict_proba(tables), model.predict_proba(tables), atol=1e-12
     )
+    with pytest.raises(InputError, match=r'column "fee" has buckets of exact values .*, which no other form has yet'):
+        hand_over._column(FourierColumn("fee", 0.0, 900.0, 8, exact=32))
     cells, values = model.curves()["shop"]["fee"][:2]
     moved = [model.decision_function({**tables, "shop": shop.assign(fee=cell)}) for cell in (cells[0], cells[40])]
     kept = np.sign(moved[1] - moved[0]) == np.sign(values[40] - values[0])  # rows far out are shrunk as a whole

@@ -160,6 +160,11 @@ def _column(column: Column) -> Values:
             return {"kind": "category", **values, "values": list(column.values)}
         case BucketColumn():
             return {"kind": "buckets", **values}
+        case FourierColumn() if column.used_exact:
+            raise InputError(
+                f"column {show(column.name)} has buckets of exact values (repeats = true), which no other form has yet: "
+                "predict with Tacit, or train without repeats"
+            )
         case FourierColumn():
             kept = {key: values[key] for key in ("name", "low", "high", "log", "missing", "days")}
             return {"kind": "fourier", **kept, "heights": _list(column.heights) if column.used_pairs else []}
