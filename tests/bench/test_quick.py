@@ -25,6 +25,7 @@ CHEAP = (
     "graph-private",
     "graph-sets",
     "service",
+    "many",
 )
 
 
