@@ -52,7 +52,8 @@ BESIDE = @$(MAKE) --no-print-directory check > $(SAID) 2>&1 & check=$$!; $(1) & 
 test: $(READY)
 	$(call BESIDE,$(PYTEST) $(FLAGS))
 
-# The tests with other versions of what Tacit needs: the lowest that pyproject.toml names, and the newest there are.
+# The tests with other versions of what Tacit needs: the lowest that pyproject.toml names, and the newest there are. Packages of
+# different years warn of each other: warnings are no errors here.
 test-lowest: RESOLUTION := lowest-direct
 test-newest: RESOLUTION := highest
 test-lowest test-newest: export OPENBLAS_NUM_THREADS := 1
@@ -62,7 +63,7 @@ test-lowest test-newest: $(READY)
 	$(BIN)/uv venv --quiet --clear --python $(BIN)/python .venv-$(RESOLUTION)
 	$(BIN)/uv pip install --quiet --upgrade --resolution $(RESOLUTION) --python .venv-$(RESOLUTION)/bin/python -e '.[dev]' -e papers
 	.venv-$(RESOLUTION)/bin/python -m tacit.cli.main --version --verbose
-	.venv-$(RESOLUTION)/bin/python -m pytest --workers $(WORKERS) $(FLAGS)
+	.venv-$(RESOLUTION)/bin/python -m pytest --workers $(WORKERS) -W default $(FLAGS)
 
 quick: $(READY)
 	$(call BESIDE,$(PYTEST) -m 'not slow' $(FLAGS))

@@ -231,7 +231,7 @@ def _drawn_curves(model: Any) -> tuple[Vector, Vector]:
     parts = [model._model.mean] if split else list(model._parts)
     encoders = dict(model._encodings.encoders)
     shared = next(iter(encoders.values()))
-    pairs = [(part, encoders.get(part.name, shared)) for part in parts if part.noise is not None]
+    pairs = [(part, encoders.get(part.name, shared)) for part in parts if getattr(part, "noise", None) is not None]
     curves = [curve for part, encoder in pairs for curve in party_curves(part.name, part, encoder)]
     value = np.concatenate([curve.value for curve in curves] or [np.zeros(0)])
     return value, np.concatenate([curve.high for curve in curves] or [np.zeros(0)]) - value

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from functools import cache
 from importlib.metadata import version
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -71,13 +72,14 @@ class Fitted:
     loss: float
     verdict: str = SILENT
     sizes_against: bool = False
+    doubtful: bool = False
     rounds: int = 0
     converged: bool = True
     cpu_seconds: float = 0.0
 
     @property
     def told(self) -> Told:
-        return Told(self.verdict, self.sizes_against)
+        return Told(self.verdict, self.sizes_against, self.doubtful)
 
 
 Fit = Callable[[Cut], tuple[Vector, Any]]  # predictions of the test rows; the estimator, or None for a peer
@@ -97,7 +99,8 @@ def _measured(one: CurveSet, cut: Cut, fit: Fit) -> Fitted:
     if model is None:
         return Fitted(loss, cpu_seconds=spent)
     told = told_by(model.outlook_)
-    return Fitted(loss, told.verdict, told.sizes_against, int(model.n_rounds_), bool(model.converged_), spent)
+    ended = int(model.n_rounds_), bool(model.converged_)
+    return Fitted(loss, told.verdict, told.sizes_against, told.doubtful, *ended, spent)
 
 
 def _cpu_seconds() -> float:
@@ -167,6 +170,7 @@ def fit_private(one: CurveSet, cut: Cut, cell: Cell, terms: str, epsilon: float,
     if cell.graph is None:
         parties, test = cut.parties(cut.train), cut.parties(cut.test)
         privacy |= _norms({name: frame.shape[1] for name, frame in parties.items()}, terms)
+        asked |= _own_part(one, cell, terms)
         model: Any = (VerticalClassifier if classifier else VerticalRegressor)(privacy=Privacy(**privacy), **asked)
         return _predict(one, model.fit(parties, cut.y), test), model
     privacy |= _norms(cut.train.shape[1], terms)
@@ -175,6 +179,12 @@ def fit_private(one: CurveSet, cut: Cut, cell: Cell, terms: str, epsilon: float,
         parties=NODES, graph=cell.graph, secure_aggregation=cell.secure, privacy=Privacy(**privacy), **asked
     ).fit(cut.train, cut.y)
     return _predict(one, model, cut.test), model
+
+
+def _own_part(one: CurveSet, cell: Cell, terms: str) -> dict[str, str]:
+    """Trees of the label holder's own columns where they do better out of fold; LightGBM makes them."""
+    may = cell.key == "A" and terms == "spline" and one.task != "counts" and find_spec("lightgbm") is not None
+    return {"own_part": "auto"} if may else {}
 
 
 def _norms(columns: int | Mapping[str, int], terms: str) -> dict[str, Any]:

@@ -11,16 +11,18 @@ WORTH, NOT_WORTH, UNKNOWN, SILENT = "worth it", "not worth it", "cannot be told"
 
 @dataclass(frozen=True)
 class Told:
-    """The run's own verdict, and whether the public sizes alone spoke against it."""
+    """The run's own verdict, whether the public sizes alone spoke against it, and whether they called it doubtful."""
 
     verdict: str
     sizes_against: bool
+    doubtful: bool = False
 
 
 def told_by(outlook: Sequence[str]) -> Told:
     """Read the sentences of `outlook_`."""
     verdict = next((word for word in map(_verdict, outlook) if word != SILENT), SILENT)
-    return Told(verdict, any("this is large noise" in sentence for sentence in outlook))
+    large, doubtful = (any(words in one for one in outlook) for words in ("this is large noise", "this is doubtful"))
+    return Told(verdict, large, doubtful)
 
 
 def _verdict(sentence: str) -> str:

@@ -10,9 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tacit.errors import InputError
-from tacit.job import GraphSpec, Job, ModelSection, PartySpec, load_job_data, read_job
+from tacit.job import GraphSpec, Job, ModelSection, PartySpec, read_job
 from tacit.job.sections import PRIVACY_KEYS
 from tacit.privacy.request import PaperOptions, Privacy
+from tacit.run.prepare import encode_job_data, match_job_files
 from tacit.text import is_control
 
 PARTIES = """
@@ -194,7 +195,7 @@ def test_load_job_data(tmp_path: Path) -> None:
     (tmp_path / "bank.csv").write_text("customer,age,default\n2,20,0\n1,10,1\n")
     (tmp_path / "in" / "phone.csv").write_text("customer,calls,city\n1,5,x\n2,6,y\n3,7,z\n")
     job = read_job(write(tmp_path, '[encode]\nscale = "none"' + PARTIES))
-    data = load_job_data(job)
+    data = encode_job_data(job, match_job_files(job))
     assert [shard.features.tolist() for shard in data.shards] == [[[10], [20]], [[5], [6]]]
     assert data.labels.tolist() == [1, 0]
     assert data.counts.dropped == {"bank": 0, "phone": 1}
@@ -202,7 +203,8 @@ def test_load_job_data(tmp_path: Path) -> None:
     run = tmp_path / "runs" / "one"
     run.mkdir(parents=True)
     (run / "job.toml").write_text(job.to_toml(run))
-    moved = load_job_data(read_job(run / "job.toml"))
+    again = read_job(run / "job.toml")
+    moved = encode_job_data(again, match_job_files(again))
     assert moved.labels.tolist() == [1, 0]
 
 

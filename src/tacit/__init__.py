@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Any
 from tacit.version import __version__
 
 if TYPE_CHECKING:
-    from tacit.data.partition import survival_rows
+    from tacit.data.partition import PartyTables, survival_rows
     from tacit.errors import InputError, RunError, TacitError
-    from tacit.estimators.base import PartyTables
     from tacit.estimators.baselines import alone, pooled
     from tacit.estimators.boosting import VerticalBoostingClassifier, VerticalBoostingRegressor
     from tacit.estimators.fitted import load
@@ -28,7 +27,7 @@ _HOMES = {
     "HorizontalRegressor": "tacit.estimators.horizontal",
     "InputError": "tacit.errors",
     "PaperOptions": "tacit.privacy.request",
-    "PartyTables": "tacit.estimators.base",
+    "PartyTables": "tacit.data.partition",
     "Privacy": "tacit.privacy.request",
     "PrivacyDisplay": "tacit.report.displays",
     "RunError": "tacit.errors",

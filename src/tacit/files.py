@@ -94,10 +94,14 @@ def read_json(path: Path) -> dict[str, Any]:
 def open_arrays(path: str | os.PathLike[str]) -> Iterator[NpzFile]:
     """A file of arrays, to read from; nothing in it is executable, and a damaged one raises whatever its reader raises.
 
+    What is packed is refused: nothing here writes it so, and a small file could unpack to any size.
+
     One at a time in a process: of two threads that parse headers at once Python before 3.11.8 fails one now and then,
     and a whole file would seem damaged.
     """
     with _READING, open(path, "rb") as raw, np.load(raw, allow_pickle=False) as file:
+        if not isinstance(file, NpzFile) or not file.zip or any(one.compress_type for one in file.zip.infolist()):
+            raise ValueError("it is no file of arrays as they are written here")
         yield file
 
 
@@ -261,6 +265,21 @@ def read_toml(text: str, what: str) -> dict[str, Any]:
         raise InputError(f"{what} is not valid TOML: {one_line(error)}") from error
     _check_characters(document, what)
     return document
+
+
+def read_toml_file(path: Path) -> dict[str, Any]:
+    """Parse a file of settings, with one line for what is wrong.
+
+    Raises
+    ------
+    InputError
+        Where it is missing, too long, too deep, or no TOML.
+    """
+    try:
+        with path.open("rb") as file:
+            return read_toml(file.read(MOST_BYTES + 1).decode("utf-8"), "the file")
+    except (OSError, ValueError) as error:  # InputError is a ValueError, too
+        raise InputError(f"cannot read {quote_path(path)}: {one_line(error)}") from error
 
 
 def _check_depth(text: str, what: str) -> None:

@@ -41,7 +41,6 @@ from tacit.run.prepare import (
 from tacit.run.result import Result
 from tacit.run.search import (
     TermsSearch,
-    leaves_dispersion_open,
     search_job,
     settle_dispersion,
     with_alpha,
@@ -289,7 +288,7 @@ def _with_alpha(prepared: PreparedRun, record: dict[str, Any]) -> PreparedRun:
 def _with_dispersion(prepared: PreparedRun, observer: JobObserver) -> PreparedRun:
     """The dispersion that the job leaves open fitted beforehand; the same whenever the run goes on."""
     plan, labels = prepared.plan, prepared.labels.values
-    if not leaves_dispersion_open(plan, prepared.job.model.dispersion):
+    if not plan.estimates_dispersion:
         return prepared
 
     def fit(plan: Plan, last: Result | None) -> Result:

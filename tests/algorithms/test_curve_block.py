@@ -25,8 +25,8 @@ from tacit.columns.compact import CurveMatrix, WaveCells
 from tacit.columns.curves import FourierColumn, fit_spline
 from tacit.columns.encoder import BucketColumn, CategoryColumn, Column, Encoder, NumberColumn
 from tacit.columns.table import ArrowTable
+from tacit.run.apart import join_columns, stack_rows
 from tacit.run.checkpoint import fingerprint
-from tacit.run.evaluation import join_columns, stack_rows
 from tacit.run.star import Run
 from tacit.solvers.alone import fit_alone, out_of_fold
 from tacit.training import run_job

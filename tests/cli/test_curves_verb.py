@@ -18,7 +18,8 @@ import tacit as library
 from tacit.columns.encoder import BucketColumn
 from tacit.run.curves import load_curves
 from tacit.run.explain import explain
-from tacit.run.predict import ALL_PARTIES, load_rows, predict
+from tacit.run.predict import load_rows, predict
+from tacit.run.result import ALL_PARTIES
 from tests.cli.conftest import Files
 from tests.cli.pages import Page
 from tests.cli.people import WHOLE, People

@@ -19,8 +19,7 @@ from sklearn.metrics import log_loss, roc_auc_score
 from tacit import VerticalClassifier
 from tacit.job import read_job
 from tacit.report.verdict import verdict
-from tacit.run import evaluation
-from tacit.run import evaluation as apart
+from tacit.run import apart, evaluation
 from tacit.run.graph import GraphRun
 from tacit.run.prepare import labels_by_node, prepare
 from tacit.run.star import Run

@@ -21,6 +21,7 @@ INPUTS = {  # of each kind in a run of all tests; FUZZ=100000 asks for so many i
     "certificates": 1200,
     "runs": 240,
     "commands": 160,
+    "readers": 1200,
 }
 LEAST = 10_000
 SECONDS = 60  # on a busy machine; none takes more than a few by itself
@@ -29,9 +30,14 @@ MEMORY = 700 * 2**20  # by which a part may raise the most memory ever used
 
 def seeds(kind: str, shard: int) -> range:
     """The seeds of one part of a kind."""
+    each = share(kind) // SHARDS
+    return range(shard * each, (shard + 1) * each)
+
+
+def share(kind: str) -> int:
+    """How many inputs of a kind are tried."""
     wanted = int(os.environ.get("FUZZ", "0") or "0")
-    share = max(INPUTS[kind], wanted * INPUTS[kind] // sum(INPUTS.values())) // SHARDS
-    return range(shard * share, (shard + 1) * share)
+    return max(INPUTS[kind], wanted * INPUTS[kind] // sum(INPUTS.values()))
 
 
 @contextmanager

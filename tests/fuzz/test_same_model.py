@@ -16,11 +16,17 @@ from typing import Any
 
 import pytest
 
-from tacit.job import load_job_data, read_job
+from tacit.job import read_job
+from tacit.run.prepare import encode_job_data, match_job_files
 from tests.fuzz.runs import check_refusal, job_text, tacit, write_tables
 
 Cells = list[list[str]]
 FILES = ("bank.csv", "shop.csv")
+
+
+def job_data(path: Path) -> Any:
+    job = read_job(path)
+    return encode_job_data(job, match_job_files(job))
 
 
 def cells(content: bytes) -> Cells:
@@ -121,12 +127,12 @@ def test_a_repeated_row_and_a_cut_zip_are_refused(name: str, how: str, tmp_path:
 @pytest.mark.parametrize("row", range(0, 40, 3))
 def test_a_changed_label_is_counted(row: int, tmp_path: Path) -> None:
     write(tmp_path, "features")
-    before = Counter(load_job_data(read_job(tmp_path / "job.toml")).labels.tolist())
+    before = Counter(job_data(tmp_path / "job.toml").labels.tolist())
     rows = cells((tmp_path / "bank.csv").read_bytes())
     old = rows[row + 1][-1]
     new = rows[row + 1][-1] = {"yes": "no", "no": "yes"}[old]
     (tmp_path / "bank.csv").write_bytes(written(rows))
-    after = Counter(load_job_data(read_job(tmp_path / "job.toml")).labels.tolist())
+    after = Counter(job_data(tmp_path / "job.toml").labels.tolist())
     assert after == before - Counter([old]) + Counter([new])
 
 

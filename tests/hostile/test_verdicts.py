@@ -131,7 +131,7 @@ def searched_alone(own: Files, table: dict[str, list[Any]], model: str, tacit: A
 def test_where_a_search_would_take_too_long_the_same_alpha_is_used_and_that_is_said(
     files: Files, tacit: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tacit.run.evaluation.MOST_SEARCHED", 100)
+    monkeypatch.setattr("tacit.run.apart.MOST_SEARCHED", 100)
     files.job, files.model = "holdout = 0.3", 'loss = "logistic"\n[search]\nalphas = [1.0, 0.1, 0.01]\nfolds = 3'
     record, _ = evaluated(files, tacit)
     assert {model["alpha"] for model in record["models"]} == {record["alpha"]}

@@ -105,8 +105,8 @@ Part = tuple["PartySpec", "list[Cells]", "LabelColumn | None"]
 
 def _of_parties(job: Job) -> Iterator[Part]:
     """Each party's columns of the matched rows that are trained on, and their label."""
-    from tacit.job import match_job_files
     from tacit.plan.terms import loss_of
+    from tacit.run.prepare import match_job_files
 
     files = match_job_files(job)
     held = files.held(job.holdout_rule)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 
+from tacit.cli.predict import add_run_and_files, match_paths
 from tacit.errors import InputError
 
 DESCRIPTION = """\
@@ -25,19 +26,12 @@ examples:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Describe the arguments of the verb."""
-    parser.add_argument("directory", metavar="RUN", help="directory that tacit train wrote")
-    parser.add_argument(
-        "data",
-        metavar="DATA",
-        nargs="+",
-        help="one file per party, in the order of the job; or PARTY=FILE in any order (.csv, .parquet, .svm)",
-    )
+    add_run_and_files(parser, "+")
     parser.add_argument("--json", metavar="FILE", help="also write all figures to FILE as JSON")
 
 
 def run(options: argparse.Namespace) -> int:
     """Evaluate and print the measures."""
-    from tacit.cli.predict import match_paths
     from tacit.files import writable, write_json
     from tacit.run.folder import RunFolder
     from tacit.run.saved import read_run

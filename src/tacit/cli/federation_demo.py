@@ -62,7 +62,7 @@ def run_demo(folder: Path, minutes: float) -> None:
 
 
 @dataclass
-class Terminal:
+class DemoTerminal:
     """A command that stays in the foreground of a terminal of its own."""
 
     text: str
@@ -99,7 +99,7 @@ class Demo:
     folder: Path
     shown: Path
     minutes: float
-    terminals: dict[str, Terminal] = field(default_factory=dict)
+    terminals: dict[str, DemoTerminal] = field(default_factory=dict)
     typed: list[str] = field(default_factory=list)
     began: float = field(default_factory=time.monotonic)
 
@@ -181,7 +181,7 @@ class Demo:
 
     # --- parts of steps --------------------------------------------------------------------------------
 
-    def confirm(self, name: str, job: Terminal) -> None:
+    def confirm(self, name: str, job: DemoTerminal) -> None:
         """Compare every fingerprint that came with what its owner shows, and confirm it."""
         from tacit.federation.identity import OwnKeys
         from tacit.federation.members import Members
@@ -195,7 +195,7 @@ class Demo:
                 raise RunError(f"{name} sees another fingerprint of {other} than {other} shows: somebody is between")
         self.call("federation", "members", f"{KITS}/{name}", "--confirm", *others, "--yes")
 
-    def consent(self, job: Terminal, *, shown: bool) -> None:
+    def consent(self, job: DemoTerminal, *, shown: bool) -> None:
         """Show what each organisation is asked, and say yes for it: the lead first, as it is asked first."""
         from tacit.federation.questions import questions
 
@@ -209,7 +209,7 @@ class Demo:
             self.call("accept", f"{KITS}/{name}", "--yes")
             self.say(f"{name}: shown, and accepted automatically, as this is a demo")
 
-    def end_of(self, job: Terminal, what: str) -> None:
+    def end_of(self, job: DemoTerminal, what: str) -> None:
         """Wait until a command in a terminal ends well, and show its last line."""
         self.wait(lambda: job.process.poll() is not None, f"the {what}", None)
         if job.process.returncode != 0:
@@ -265,7 +265,7 @@ class Demo:
             raise RunError(f"{text} failed: {_last_line(done.stderr.decode(errors='replace'))}")
         return done.stdout.decode(errors="replace")
 
-    def open(self, *words: str) -> Terminal:
+    def open(self, *words: str) -> DemoTerminal:
         """A command in a terminal of its own."""
         text, screen = self.type(words, "in a terminal of its own"), self.screen(words)
         with screen.open("wb") as out:
@@ -278,7 +278,7 @@ class Demo:
                 stderr=out,
                 start_new_session=True,  # Ctrl-C comes here alone, and is passed on in order
             )
-        self.terminals[text] = Terminal(text, screen, process)
+        self.terminals[text] = DemoTerminal(text, screen, process)
         return self.terminals[text]
 
     def type(self, words: Sequence[str], remark: str = "") -> str:
@@ -301,7 +301,7 @@ class Demo:
 
     # --- waiting and ending ----------------------------------------------------------------------------
 
-    def wait(self, true: Callable[[], bool], what: str, needs: Terminal | None) -> None:
+    def wait(self, true: Callable[[], bool], what: str, needs: DemoTerminal | None) -> None:
         """Come back once something is true; say from time to time what is waited for.
 
         Raises
@@ -326,7 +326,7 @@ class Demo:
                 self.say(f"waiting for {what}")
             time.sleep(LOOK_EVERY)
 
-    def failed(self, terminal: Terminal) -> RunError:
+    def failed(self, terminal: DemoTerminal) -> RunError:
         """What to say of a command that ended before its time."""
         return RunError(f"{terminal.text} ended early: {_last_line(terminal.printed())} (see {self.shown / SCREENS})")
 

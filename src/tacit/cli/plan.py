@@ -304,7 +304,7 @@ class NodeSizes:
     @property
     def encodings(self) -> dict[str, Encoding]:
         """The one encoding under the name of all parties; empty where there is none."""
-        from tacit.run.predict import ALL_PARTIES
+        from tacit.run.result import ALL_PARTIES
 
         return {} if self.encoding is None else {ALL_PARTIES: self.encoding}
 

@@ -35,15 +35,20 @@ examples:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Describe the arguments of the verb."""
+    add_run_and_files(parser, "*")
+    parser.add_argument("--kit", metavar="KIT", help="predict between organisations, by the kit of the server")
+    parser.add_argument("--out", metavar="FILE", help="write the predictions to FILE instead of the terminal")
+
+
+def add_run_and_files(parser: argparse.ArgumentParser, count: str) -> None:
+    """Describe the directory of a run, and files of new rows; `count` as in argparse."""
     parser.add_argument("directory", metavar="RUN", help="directory that tacit train wrote")
     parser.add_argument(
         "data",
         metavar="DATA",
-        nargs="*",
+        nargs=count,
         help="one file per party, in the order of the job; or PARTY=FILE in any order (.csv, .parquet, .svm)",
     )
-    parser.add_argument("--kit", metavar="KIT", help="predict between organisations, by the kit of the server")
-    parser.add_argument("--out", metavar="FILE", help="write the predictions to FILE instead of the terminal")
 
 
 def run(options: argparse.Namespace) -> int:

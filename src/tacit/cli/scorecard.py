@@ -30,8 +30,8 @@ from tacit.columns.spec import MISSING
 from tacit.errors import InputError
 from tacit.files import writable, write_text
 from tacit.plan.terms import named_loss
-from tacit.run.predict import ALL_PARTIES, SavedModel, load_model
-from tacit.run.result import PartyModel
+from tacit.run.predict import SavedModel, load_model
+from tacit.run.result import ALL_PARTIES, PartyModel
 from tacit.text import day, listing, nearest, plural, show
 from tacit.types import Vector
 
@@ -71,7 +71,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 @dataclass(frozen=True)
-class Scale:
+class PointScale:
     """How log odds of the positive label become points; `sign` is -1 where points speak of the negative one."""
 
     factor: float
@@ -81,7 +81,7 @@ class Scale:
     digits: int = 0
 
     @classmethod
-    def make(cls, model: SavedModel, options: argparse.Namespace) -> Scale:
+    def make(cls, model: SavedModel, options: argparse.Namespace) -> PointScale:
         """The scale that a user asks for.
 
         Raises
@@ -135,10 +135,10 @@ class Segment:
 
 
 @dataclass(frozen=True)
-class Card:
+class Scorecard:
     """A scorecard: the points of every row, and those of each cell."""
 
-    scale: Scale
+    scale: PointScale
     base: float
     segments: tuple[Segment, ...]
     remarks: tuple[str, ...] = ()
@@ -149,7 +149,7 @@ class Card:
         return [one.shown(self.scale.digits) for one in (first, *self.segments)]
 
 
-def make_card(model: SavedModel, scale: Scale) -> Card:
+def make_card(model: SavedModel, scale: PointScale) -> Scorecard:
     """The scorecard of a model.
 
     Raises
@@ -171,7 +171,7 @@ def make_card(model: SavedModel, scale: Scale) -> Card:
                 Segment(one.party, one.column, one.cell, one.low, one.high, one.points - least, one.end - least)
                 for one in found
             ]
-    return Card(scale, base, tuple(segments), tuple(_remarks(model.parties)))
+    return Scorecard(scale, base, tuple(segments), tuple(_remarks(model.parties)))
 
 
 def check_model(model: SavedModel) -> None:
@@ -192,7 +192,7 @@ def _remarks(parts: Sequence[PartyModel]) -> Iterator[str]:
         )
 
 
-def _segments(party: str, column: Column, coef: Vector, scale: Scale) -> Iterator[Segment]:
+def _segments(party: str, column: Column, coef: Vector, scale: PointScale) -> Iterator[Segment]:
     """The points of one column, before its least points are taken off."""
     if isinstance(column, TextColumn):
         cells = column.grid()
@@ -267,7 +267,7 @@ def run(options: argparse.Namespace) -> int:
 
     model = load_model(options.directory)
     check_model(model)
-    card = make_card(model, Scale.make(model, options))
+    card = make_card(model, PointScale.make(model, options))
     rows = _of_party(card, options.party)
     secret = RunFolder(options.directory).read_certificate().private
     for remark in card.remarks:
@@ -283,7 +283,7 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
-def _of_party(card: Card, party: str | None) -> list[tuple[str, ...]]:
+def _of_party(card: Scorecard, party: str | None) -> list[tuple[str, ...]]:
     rows = card.rows()
     if party is None:
         return rows
@@ -311,7 +311,7 @@ def _line(row: Sequence[str], wide: Sequence[int]) -> str:
     return "  ".join(cells).rstrip()
 
 
-def page(card: Card, rows: Sequence[tuple[str, ...]], name: str) -> str:
+def page(card: Scorecard, rows: Sequence[tuple[str, ...]], name: str) -> str:
     """The card as a page."""
     from tacit.report.pictures import fill
     from tacit.version import __version__

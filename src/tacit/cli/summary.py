@@ -69,7 +69,7 @@ class Terminal(JobObserver):
 
     def working(self, what: str) -> AbstractContextManager[None]:
         """A line with the time that passed."""
-        return working(what, visible=self.visible)
+        return working(what, visible=True) if self.visible else nullcontext()
 
     def rounds(self, plan: Plan) -> AbstractContextManager[Observer | None]:
         """A bar of rounds."""
@@ -373,7 +373,7 @@ class _OfNodes:
     def columns(self, encodings: Mapping[str, Encoding]) -> list[str]:
         """How they were encoded, once for all."""
         from tacit.columns.words import column_lines
-        from tacit.run.predict import ALL_PARTIES
+        from tacit.run.result import ALL_PARTIES
 
         if not encodings:
             return []

@@ -28,7 +28,7 @@ import numpy.typing as npt
 
 from tacit.columns.table import ArrowTable, Table, number_cells
 from tacit.errors import InputError
-from tacit.problem.losses.rows import bare_labels
+from tacit.problem.losses.base import bare_labels
 from tacit.text import plural, show
 from tacit.types import Shard, Vector
 

@@ -18,8 +18,7 @@ import numpy.typing as npt
 from tacit.columns.table import Table
 from tacit.errors import InputError
 from tacit.problem.losses import Logistic, Loss
-from tacit.problem.losses.base import is_number
-from tacit.problem.losses.rows import ROW, bare_labels, with_rows
+from tacit.problem.losses.base import ROW, bare_labels, is_number, with_rows
 from tacit.text import listing, plural, show
 from tacit.types import Vector
 
@@ -31,7 +30,7 @@ class Labels:
     """What the labels mean: their classes where there are two, the negative one first.
 
     Where the rows are split, those of all nodes follow each other; `epsilons` say at which each was randomized before.
-    Where rows have an offset or a weight, `values` has them too (see `tacit.problem.losses.rows`), and `columns` says
+    Where rows have an offset or a weight, `values` has them too (see `tacit.problem.losses.base`), and `columns` says
     which columns they were read from.
     """
 

@@ -320,11 +320,14 @@ def _read_excel(path: Path, party: str, as_text: tuple[str, ...]) -> Table:
         from openpyxl import load_workbook
     except ImportError as error:
         raise InputError('Excel files need openpyxl, which is not installed: pip install "tacit[excel]"') from error
-    book = load_workbook(path, read_only=True, data_only=True)
     try:
-        header, *rows = book.worksheets[0].iter_rows(values_only=True)
-    finally:
-        book.close()
+        book = load_workbook(path, read_only=True, data_only=True)
+        try:
+            header, *rows = book.worksheets[0].iter_rows(values_only=True)
+        finally:
+            book.close()
+    except Exception as error:  # zip, XML and the library raise all sorts on a damaged file
+        raise ValueError(f"it is no whole Excel workbook: {one_line(error)}") from error
     names = ["" if cell is None else str(cell) for cell in header]
     kept = [row for row in rows if any(cell is not None for cell in row)]
     columns = [_excel_column([row[place] for row in kept], name in as_text) for place, name in enumerate(names)]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from numbers import Integral
 from typing import Any
@@ -20,7 +21,7 @@ from tacit.blocks import check_matrix
 from tacit.columns.raw import OwnColumns
 from tacit.columns.table import ArrowTable
 from tacit.data.labels import check_costs, class_weights, encode_classes, score_threshold
-from tacit.data.partition import split_columns, take_columns
+from tacit.data.partition import PartyTables, split_columns, take_columns
 from tacit.errors import InputError
 from tacit.estimators.encoding import as_table, dense, refuse_twins
 from tacit.problem.losses import Logistic, Loss, of_classes
@@ -99,13 +100,7 @@ def checked_weights(sample_weight: Any, rows: int) -> Vector | None:
     """One weight of at least 0 for each row; None where all are 1."""
     if sample_weight is None:
         return None
-    try:
-        weights = np.asarray(sample_weight, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise InputError("sample_weight has an entry that is not a number: give one number for each row") from error
-    weights = np.full(rows, weights) if weights.ndim == 0 else weights
-    if weights.shape != (rows,):
-        raise InputError(f"sample_weight has shape {weights.shape}: give one number for each of the {rows} rows")
+    weights = _one_for_each_row(sample_weight, rows, "sample_weight")
     if not np.isfinite(weights).all() or weights.min(initial=0.0) < 0:
         raise InputError("sample_weight has a negative, NaN or infinite entry: weights must be 0 or above")
     if weights.sum() <= 0:
@@ -146,9 +141,9 @@ def checked_offset(offset: Any, exposure: Any, rows: int, loss: Loss) -> Vector 
         )
     if offset is not None:
         refuse_offset(loss)
-    parts = [] if offset is None else [_one_for_each_row(offset, rows, "offset")]
+    parts = [] if offset is None else [_finite_for_each_row(offset, rows, "offset")]
     if exposure is not None:
-        exposed = _one_for_each_row(exposure, rows, "exposure")
+        exposed = _finite_for_each_row(exposure, rows, "exposure")
         if exposed.min(initial=1.0) <= 0:
             bad = int(np.flatnonzero(exposed <= 0)[0])
             raise InputError(
@@ -174,6 +169,11 @@ def _one_for_each_row(given: Any, rows: int, name: str) -> Vector:
     values = np.full(rows, values) if values.ndim == 0 else values
     if values.shape != (rows,):
         raise InputError(f"{name} has shape {values.shape}: give one number for each of the {rows} rows")
+    return values
+
+
+def _finite_for_each_row(given: Any, rows: int, name: str) -> Vector:
+    values = _one_for_each_row(given, rows, name)
     if not np.isfinite(values).all():
         bad = int(np.flatnonzero(~np.isfinite(values))[0])
         raise InputError(f"{name} is {values[bad]:g} in row {bad}: give a number")
@@ -385,91 +385,6 @@ def check_same_rows(blocks: Sequence[Any], names: Sequence[str]) -> None:
             "at every party"
         )
     _check_order(blocks, names)
-
-
-# --- Tables of several parties as one X for scikit-learn: whoever cuts its rows cuts those of every party
-
-
-class PartyTables:
-    """One table per party with the same rows, for `cross_val_score`, `GridSearchCV` and `train_test_split`.
-
-    scikit-learn takes a list of two tables for two rows. This has as many rows as the tables have, and gives rows of
-    all of them at once; the estimators for columns that are split take it as they take the list or mapping in it.
-
-    Parameters
-    ----------
-    tables : mapping of party to table, or list of tables
-        Arrays, sparse matrices or frames, row i of each about the same sample; the first party holds the labels.
-
-    Attributes
-    ----------
-    tables : dict or list
-    shape : (int, int)
-        Rows, and columns of all parties.
-
-    Examples
-    --------
-    >>> from sklearn.datasets import load_breast_cancer
-    >>> from sklearn.model_selection import cross_val_score
-    >>> from sklearn.preprocessing import scale
-    >>> from tacit import PartyTables, VerticalClassifier
-    >>> X, y = load_breast_cancer(return_X_y=True)
-    >>> tables = PartyTables({"clinic": scale(X[:, :10]), "laboratory": scale(X[:, 10:])})
-    >>> bool(cross_val_score(VerticalClassifier(alpha=1e-3), tables, y).mean() > 0.96)
-    True
-    """
-
-    def __init__(self, tables: Mapping[str, Any] | Sequence[Any]) -> None:
-        held = tables.tables if isinstance(tables, PartyTables) else tables
-        if not isinstance(held, Mapping | list | tuple) or not held:
-            raise InputError("PartyTables needs a mapping of party to table, or a list of tables, one for each party")
-        self.tables: Any = dict(held) if isinstance(held, Mapping) else list(held)
-        for name, table in self._items():
-            if len(getattr(table, "shape", ())) != 2:
-                raise InputError(f"the table of {name} has no rows and columns: give an array or a frame")
-        counts = {name: table.shape[0] for name, table in self._items()}
-        if len(set(counts.values())) > 1:
-            listed = ", ".join(f"{name} has {count}" for name, count in counts.items())
-            raise InputError(f"the parties have different numbers of rows ({listed}): row i must be the same sample")
-
-    def _items(self) -> list[tuple[str, Any]]:
-        if isinstance(self.tables, dict):
-            return list(self.tables.items())
-        return [(f"party {number}", table) for number, table in enumerate(self.tables, start=1)]
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """Rows, and columns of all parties."""
-        tables = [table for _, table in self._items()]
-        return int(tables[0].shape[0]), sum(int(table.shape[1]) for table in tables)
-
-    @property
-    def ndim(self) -> int:
-        """Two: rows and columns."""
-        return 2
-
-    def __len__(self) -> int:
-        return self.shape[0]
-
-    def __getitem__(self, key: Any) -> PartyTables:
-        """Rows of every table: by their numbers, a mask or a slice; as X[rows] or X[rows, ...]."""
-        rows = np.arange(len(self))[key[0] if isinstance(key, tuple) else key]
-        if rows.ndim != 1:
-            raise InputError(f"PartyTables gives rows: index it by numbers, a mask or a slice, not by {key!r}")
-        if isinstance(self.tables, dict):
-            return PartyTables({name: _rows_of(table, rows) for name, table in self.tables.items()})
-        return PartyTables([_rows_of(table, rows) for table in self.tables])
-
-    def __repr__(self) -> str:
-        held = ", ".join(f"{name}: {table.shape[1]} columns" for name, table in self._items())
-        return f"PartyTables({len(self)} rows, {held})"
-
-
-def _rows_of(table: Any, rows: Any) -> Any:
-    """Some rows of one table."""
-    if hasattr(table, "iloc"):
-        return table.iloc[rows]
-    return table.take(rows) if isinstance(table, pa.Table) else table[rows]
 
 
 def own_tables(X: Any) -> Any:
@@ -687,6 +602,21 @@ class LinearRegressorMixin(RegressorMixin, _Scoring):
             return scores
         with np.errstate(over="ignore"):
             return np.asarray(np.exp(scores))
+
+
+# --- A fit that fails
+
+
+@contextmanager
+def unchanged_on_failure(estimator: Any) -> Iterator[None]:
+    """Around a fit: where it fails or is interrupted, the estimator is what it was before."""
+    before = dict(estimator.__dict__)
+    try:
+        yield
+    except BaseException:
+        estimator.__dict__.clear()
+        estimator.__dict__.update(before)
+        raise
 
 
 # --- How large tables are

@@ -37,6 +37,7 @@ from tacit.estimators.base import (
     nbytes_of,
     own_tables,
     real_labels,
+    unchanged_on_failure,
 )
 from tacit.estimators.baselines import columns_of
 from tacit.estimators.coded import Codes, encode_protected, protected_tables, protects_rows
@@ -147,13 +148,8 @@ class _VerticalBoosting(FittedModel):
         y : array of labels
         sample_weight : array or None
         """
-        before = dict(self.__dict__)
-        try:
+        with unchanged_on_failure(self):
             self._run = fitted_run(self._fit(own_tables(X), y, sample_weight), y)
-        except BaseException:
-            self.__dict__.clear()
-            self.__dict__.update(before)
-            raise
         return self
 
     def _fit(self, X: Any, y: Any, sample_weight: Any) -> Result:

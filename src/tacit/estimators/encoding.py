@@ -33,7 +33,8 @@ from tacit.errors import InputError
 from tacit.plan.terms import curve_columns, curve_noise, with_row_norms
 from tacit.privacy.request import Privacy
 from tacit.problem.losses import Loss
-from tacit.run.inference import Summary, TrainedOn, summarize
+from tacit.run.inference import Summary, summarize
+from tacit.run.result import TrainedOn
 from tacit.text import html_card, listing, nearest, show
 from tacit.topologies import FeatureSplit, SampleSplit
 from tacit.types import Matrix, Shard, Vector

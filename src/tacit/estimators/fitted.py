@@ -39,8 +39,8 @@ from tacit.problem.regularizers import ElasticNet
 from tacit.report.run import write_report
 from tacit.run.explain import Explanation, explain_rows
 from tacit.run.folder import FORMAT, RunFolder, SavedJoint, SavedPart, SavedResult, history_record, serving_loss
-from tacit.run.predict import ALL_PARTIES, Predictions, SavedModel, load_rows, row_offsets
-from tacit.run.result import Model, Result, SavedTrees, TreePart, versions
+from tacit.run.predict import Predictions, SavedModel, load_rows, row_offsets
+from tacit.run.result import ALL_PARTIES, Model, Result, SavedTrees, TreePart, versions
 from tacit.run.saved import SavedRun, in_order, read_run
 from tacit.text import html_card, plural
 from tacit.types import Shard, Trace, Vector

@@ -39,6 +39,7 @@ from tacit.estimators.base import (
     numbers_of_rows,
     real_labels,
     refuse_offset,
+    unchanged_on_failure,
 )
 from tacit.estimators.encoding import (
     ColumnWishes,
@@ -59,14 +60,13 @@ from tacit.plan import Plan, SampleSplit, TrainingRequest, make_plan
 from tacit.plan.splits import GRAPH_SOLVERS
 from tacit.privacy.request import Privacy
 from tacit.problem.losses import Loss
-from tacit.problem.losses.rows import RowLoss, with_rows
+from tacit.problem.losses.base import RowLoss, with_rows
 from tacit.problem.regularizers import Regularizer
 from tacit.run.graph import GraphRun
-from tacit.run.inference import TrainedOn
 from tacit.run.prepare import with_encoding
 from tacit.run.progress import progress
-from tacit.run.result import Result
-from tacit.run.search import leaves_dispersion_open, settle_dispersion
+from tacit.run.result import Result, TrainedOn
+from tacit.run.search import settle_dispersion
 from tacit.topologies import make_graph
 from tacit.types import Shard, Vector
 
@@ -148,16 +148,11 @@ class _Horizontal(EncodedTables, FittedModel):
             How long or how much each row was observed, above 0; its logarithm is an offset. For "poisson",
             "negative_binomial", "gamma" and "tweedie".
         """
-        before = dict(self.__dict__)
-        try:
+        with unchanged_on_failure(self):
             result = self._fit(X, y, RowExtras(sample_weight, offset, exposure))
             self._run = fitted_run(result, _first(y))
             if not result.converged and result.plan.private is None:
                 warnings.warn(_why_not(result), ConvergenceWarning, stacklevel=2)
-        except BaseException:
-            self.__dict__.clear()
-            self.__dict__.update(before)
-            raise
         return self
 
     def _fit(self, X: Any, y: Any, extras: RowExtras) -> Result:
@@ -176,7 +171,7 @@ class _Horizontal(EncodedTables, FittedModel):
         plan = self._plan(groups, len(columns), int(rng.randint(2**31 - 1)), parties, loss, privacy)
         plan.problem.loss.check_labels(encoded)
         shards = groups.shards(plan.graph.names, columns, curves)
-        estimated = leaves_dispersion_open(plan, getattr(self, "dispersion", None))
+        estimated = plan.estimates_dispersion
         with progress(plan, visible=True) if self.verbose else nullcontext() as observe:
             result = GraphRun(plan, shards, labels, groups.weights).go(observe)
         self.graph_ = plan.graph
@@ -280,7 +275,7 @@ class _Horizontal(EncodedTables, FittedModel):
             raise InputError(f"engine={self.engine!r} is unknown: choose one of {', '.join(ENGINES)}")
         if self.method not in GRAPH_SOLVERS and self.method in names_for(SampleSplit.split):
             warnings.warn(
-                f"method={self.method!r} names a mechanism, which the next release refuses: give "
+                f"method={self.method!r} names a mechanism, which the next version refuses: give "
                 f"privacy=Privacy(mechanism={self.method!r}), and leave method out",
                 FutureWarning,
                 stacklevel=3,

@@ -40,6 +40,7 @@ from tacit.estimators.base import (
     shards_of_table,
     tables_of_blocks,
     tables_of_one,
+    unchanged_on_failure,
 )
 from tacit.estimators.coded import CURVES, OwnTreesAsked, ask_trees, with_trees
 from tacit.estimators.encoding import (
@@ -58,13 +59,12 @@ from tacit.estimators.fitted import FittedModel, fitted_run
 from tacit.plan import FeatureSplit, Plan, TrainingRequest, make_plan
 from tacit.privacy.request import Privacy
 from tacit.problem.losses import Loss
-from tacit.problem.losses.rows import RowLoss, with_rows
+from tacit.problem.losses.base import RowLoss, with_rows
 from tacit.problem.regularizers import Regularizer
-from tacit.run.inference import TrainedOn
 from tacit.run.prepare import with_encoding
 from tacit.run.progress import progress
-from tacit.run.result import Result, TreePart, joint_scores
-from tacit.run.search import leaves_dispersion_open, settle_dispersion
+from tacit.run.result import Result, TrainedOn, TreePart, joint_scores
+from tacit.run.search import settle_dispersion
 from tacit.run.star import Run, Start
 from tacit.types import Shard, Vector
 
@@ -168,21 +168,16 @@ class _Vertical(EncodedTables, FittedModel):
             How long or how much each row was observed, above 0; its logarithm is an offset. For "poisson",
             "negative_binomial", "gamma" and "tweedie".
         """
-        before = dict(self.__dict__)
-        try:
+        with unchanged_on_failure(self):
             result = self._fit(X, y, RowExtras(sample_weight, offset, exposure))
             self._run = fitted_run(result, y)
             if not result.converged and result.plan.private is None:
                 warnings.warn(_why_not(result), ConvergenceWarning, stacklevel=2)
-        except BaseException:
-            self.__dict__.clear()
-            self.__dict__.update(before)
-            raise
         return self
 
     def _fit(self, X: Any, y: Any, extras: RowExtras) -> Result:
         prepared = self._prepare(X, y, extras, self.alpha, self.privacy, self._wishes(self.terms))
-        estimated = leaves_dispersion_open(prepared.plan, getattr(self, "dispersion", None))
+        estimated = prepared.plan.estimates_dispersion
         run = Run(prepared.plan, prepared.shards, prepared.labels)
         if self.warm_start and hasattr(self, "coef_by_party_"):
             run.start_from(self._last_model(prepared))

@@ -20,7 +20,7 @@ from tacit.estimators.encoding import ColumnWishes
 from tacit.estimators.vertical import PreparedParties, VerticalClassifier, VerticalRegressor, _Vertical
 from tacit.plan import Plan
 from tacit.problem.alphas import CURVE_ALPHAS, alpha_grid, check_rule
-from tacit.problem.losses.rows import bare_labels, estimates_dispersion
+from tacit.problem.losses.base import bare_labels
 from tacit.problem.regularizers import Regularizer
 from tacit.run.result import Result
 from tacit.run.search import AlphaSearch, TermsSearch, check_not_private, search_alpha
@@ -83,7 +83,7 @@ class _Search(_Vertical):
     def _fit(self, X: Any, y: Any, extras: RowExtras) -> Result:
         check_not_private(self.privacy)
         check_rule(self.rule)
-        if estimates_dispersion(asked_loss(self), getattr(self, "dispersion", None)):
+        if asked_loss(self).leaves_open:
             raise InputError("a search for alpha needs the dispersion of loss='negative_binomial': give dispersion")
         if self.terms not in (*TERMS, AUTO):
             raise InputError(f"terms={self.terms!r} is unknown: choose one of {', '.join((*TERMS, AUTO))}")

@@ -31,6 +31,8 @@ from nvflare.fuel.utils.config_service import ConfigService
 from tacit.errors import FaultError, InputError, RunError
 from tacit.federation.channel import Channel, PeerConnection, Sealed, SealedRequest, SealError, UnconfirmedError
 from tacit.federation.child import end_with_parent
+from tacit.federation.flare_policy import read_only_plain
+from tacit.federation.flare_settings import MESSAGE_TYPES
 from tacit.federation.identity import OwnKeys, count_start, start_statement
 from tacit.federation.kit import COORDINATOR, Kit
 from tacit.federation.members import Members
@@ -514,6 +516,7 @@ class AdminSession:
     """
 
     def __init__(self, kit: Kit, seconds: float = 10.0) -> None:
+        read_only_plain(MESSAGE_TYPES)
         logging.getLogger("nvflare").addHandler(logging.NullHandler())  # it says each try; the driver says it once
         # FLARE would look for settings in all folders below the one that the user happens to be in.
         ConfigService.initialize({}, [str(kit.admin / "local")])

@@ -1,8 +1,9 @@
-"""What a site lets FLARE bring in: jobs that are data and name known classes, and no orders besides.
+"""What a site lets FLARE bring in: jobs that are data and name known classes, plain messages, and no orders besides.
 
 FLARE's own policies refuse a job with code and build no class that is not listed. This adds what they leave
 open: anything in a job besides its two settings files, words that FLARE would replace (braces), names that
-a listed module only imported, and orders to a site other than those of jobs.
+a listed module only imported, orders to a site other than those of jobs, and messages that are more than plain
+data: objects of other classes, files, and references to something that the reader would have to fetch.
 """
 
 from __future__ import annotations
@@ -12,18 +13,22 @@ import json
 import logging
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from nvflare.apis.app_validation import AppValidationKey, AppValidator
 from nvflare.apis.fl_component import FLComponent
+from nvflare.fuel.utils.fobs import fobs, lobs
 from nvflare.lighter.tool_consts import NVFLARE_SIG_FILE, NVFLARE_SUBMITTER_CRT_FILE
 from nvflare.private.fed.client.client_req_processors import ClientRequestProcessors
+
+from tacit.text import one_line
 
 FILES = ("config/config_fed_server.json", "config/config_fed_client.json")
 SIGNATURES = (NVFLARE_SIG_FILE, NVFLARE_SUBMITTER_CRT_FILE)  # FLARE puts them into each folder of a signed job
 SECTIONS = {"format_version", "workflows", "executors", "components", "task_data_filters", "task_result_filters"}
 NAMES_A_CLASS = ("path", "class_path", "name")
 MOST_BYTES = 64 * 1024 * 1024
+LONGEST = 300  # characters of a refusal, which may hold words of the job
 # The server's orders that a job needs; without the others it cannot change logging, show files or stop a site.
 ORDERS = {
     "ClientStatusProcessor",
@@ -56,7 +61,7 @@ class JobCheck(AppValidator):  # type: ignore[misc]
         try:
             self._check(Path(app_folder))
         except (ValueError, OSError, RecursionError) as error:
-            reason = f"this site refuses the job: {error}"
+            reason = f"this site refuses the job: {one_line(error)[:LONGEST]}"
             logging.getLogger(__name__).warning(reason)
             return reason, {}
         return "", {AppValidationKey.BYOC: False}
@@ -115,6 +120,51 @@ class OnlyJobs(FLComponent):  # type: ignore[misc]
         if {type(processor).__name__ for processor in kept} != ORDERS:
             raise RuntimeError("this version of FLARE takes other orders than Tacit knows: install tacit[flare] again")
         known[:] = kept
+
+
+class PlainMessages(FLComponent):  # type: ignore[misc]
+    """A process that makes nothing of a message but plain data and FLARE's own records of jobs.
+
+    FLARE reads every message that comes before it looks at who sent it. By itself it then builds any class that some
+    module registered, stores files that a message brings, and fetches what a message refers to. Made at the
+    start of every process of a site, before it connects.
+
+    Parameters
+    ----------
+    types : sequence of str
+        The classes, by their full names, whose objects a message may hold besides plain data.
+    """
+
+    def __init__(self, types: Sequence[str]) -> None:
+        super().__init__()
+        read_only_plain(types)
+
+
+def read_only_plain(types: Sequence[str]) -> None:
+    """From now on let FLARE's reader of messages build objects of these classes alone, and neither store nor fetch."""
+
+    class PlainPacker(_Packer):  # type: ignore[misc, valid-type]
+        def unpack(self, obj: Any) -> Any:
+            if type(obj) is dict and fobs.FOBS_TYPE in obj:
+                name = obj[fobs.FOBS_TYPE]
+                if not isinstance(name, str) or name not in types or fobs.FOBS_DATA not in obj:
+                    raise ValueError(f"a message with a {name!r:.80} came, which is not read here")
+            return super().unpack(obj)
+
+    fobs.Packer = PlainPacker
+    lobs.get_datum_dir = _refuse_file
+    lobs.get_dot_handler = _refuse_fetching
+
+
+_Packer = fobs.Packer
+
+
+def _refuse_file() -> NoReturn:
+    raise ValueError("a message with a file came, which is not stored here")
+
+
+def _refuse_fetching(dot: int) -> NoReturn:
+    raise ValueError(f"a message came that refers to something elsewhere ({dot}), which is not fetched from here")
 
 
 def _values(node: Any) -> Iterator[Any]:

@@ -88,12 +88,12 @@ class Stopwatch:
 
 
 class Echo:
-    """At a site: sends and takes arrays of given sizes, and does nothing with them."""
+    """At a site: sends and takes arrays of given sizes as bytes, as runs do, and does nothing with them."""
 
     def __init__(self) -> None:
         end_with_parent()
         self.noise = np.random.default_rng(0)
-        self.kept: dict[int, np.ndarray] = {}
+        self.kept: dict[int, bytes] = {}
 
     @collab.publish
     def echo(self, arrays: list[Any], sizes: list[int]) -> list[Any]:
@@ -146,9 +146,9 @@ class Echo:
         if done != [True] * (1 + len(others)):
             raise RuntimeError("not every site handed its arrays over")
 
-    def _fresh(self, sizes: Sequence[int]) -> list[Any]:
-        """Arrays that were never sent before: FLARE sends one and the same array once."""
+    def _fresh(self, sizes: Sequence[int]) -> list[bytes]:
+        """So many numbers each, which nothing could compress."""
         for size in sizes:
             if size not in self.kept:
-                self.kept[size] = self.noise.normal(size=size)
-        return [self.kept[size].copy() for size in sizes]
+                self.kept[size] = self.noise.normal(size=size).tobytes()
+        return [self.kept[size] for size in sizes]

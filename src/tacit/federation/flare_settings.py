@@ -24,6 +24,16 @@ ALLOWED_CLASSES = (
     "nvflare.collab.runtime.controller.CollabController",
     "nvflare.collab.runtime.executor.CollabExecutor",
 )
+# Objects that FLARE's own messages hold besides plain data; a message with any other is not read.
+MESSAGE_TYPES = (
+    "tuple",
+    "nvflare.apis.client.Client",
+    "nvflare.apis.fl_context.FLContext",
+    "nvflare.apis.job_def.JobMetaKey",
+    "nvflare.apis.shareable.Shareable",
+    "nvflare.fuel.utils.fobs.datum.DatumRef",  # a part of the same message that is large
+    "nvflare.private.admin_defs.Message",
+)
 SCHEDULE = {"max_jobs": 4, "min_schedule_interval": 1.0, "max_schedule_interval": 5.0, "max_schedule_count": 1000}
 ROLE = "lead"  # FLARE's name for who may submit jobs
 _COMMON = "nvflare.app_common."
@@ -99,6 +109,11 @@ def _guards() -> dict[str, Any]:
     }
 
 
+def _plain_messages() -> dict[str, Any]:
+    """The component that every process of a site makes first."""
+    return _component("messages", "tacit.federation.flare_policy.PlainMessages", types=list(MESSAGE_TYPES))
+
+
 def _client_resources() -> dict[str, Any]:
     managers = _COMMON + "resource_managers.gpu_resource_manager.GPUResourceManager"
     consumer = _COMMON + "resource_consumers.gpu_resource_consumer.GPUResourceConsumer"
@@ -107,6 +122,7 @@ def _client_resources() -> dict[str, Any]:
         "allow_log_streaming": False,
         "client": {"retry_timeout": 30, "compression": "Gzip"},
         "components": [
+            _plain_messages(),
             _component("orders", "tacit.federation.flare_policy.OnlyJobs"),
             _component("resource_manager", managers, num_of_gpus=0, mem_per_gpu_in_GiB=0, expiration_period=300),
             _component("resource_consumer", consumer),
@@ -129,6 +145,7 @@ def _server_resources(kit: Kit) -> dict[str, Any]:
             "args": {"uri_root": "/", "storage": {"path": storage, "args": snapshots}},
         },
         "components": [
+            _plain_messages(),
             _component("job_scheduler", _COMMON + "job_schedulers.job_scheduler.DefaultJobScheduler", **SCHEDULE),
             _component(
                 "job_manager",

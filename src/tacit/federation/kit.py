@@ -11,7 +11,6 @@ import os
 import re
 import shlex
 import stat
-import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,7 +20,7 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from jinja2 import Environment
 
 from tacit.errors import InputError
-from tacit.files import literal, write_text
+from tacit.files import literal, read_toml_file, write_text
 from tacit.text import listing, one_line, show
 
 # --- A kit: the directory with which one organisation takes part in a federation, and the home of what is its own
@@ -120,7 +119,7 @@ class Kit:
             inside = sorted(child.parent.name for child in place.glob("*/tacit.toml"))
             hint = f"it holds the kits {listing(inside)}: give one of them" if inside else "give the directory of a kit"
             raise InputError(f"{show(str(path))} is no kit, as it has no tacit.toml: {hint}")
-        record = read_toml(file)
+        record = read_toml_file(file)
         for key in _TEXTS:
             if not isinstance(record.get(key), str):
                 raise InputError(f"{show(str(file))} does not say {key}: take the kit again from whoever made it")
@@ -252,7 +251,7 @@ class Kit:
 
     def settings(self) -> dict[str, Any]:
         """The organisation's own settings, from site.toml; empty before the first start."""
-        return read_toml(self.site) if self.site.is_file() else {}
+        return read_toml_file(self.site) if self.site.is_file() else {}
 
     def keep(self, **settings: Any) -> None:
         """Set some of the own settings and keep the others; None takes one away."""
@@ -307,14 +306,6 @@ def check_host(host: str) -> str:
     ):
         raise InputError(f"host {show(host)}: give a host name such as tacit.bank.example, or an IPv4 address")
     return host
-
-
-def read_toml(path: Path) -> dict[str, Any]:
-    """Read TOML, with one line for what is wrong."""
-    try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise InputError(f"cannot read {show(str(path))}: {one_line(error)}") from error
 
 
 def _plain(value: Any) -> Any:

@@ -223,12 +223,23 @@ class Sites:
         """Nothing is held open."""
 
 
-class StarLead:
-    """Leads one run of a feature split at the site that holds the labels."""
+class TrainingLead:
+    """Leads one run of training at a site; `folder` is what is kept of it there."""
 
     def __init__(self, site: Site, run: str, job_text: str) -> None:
         self.site, self.run, self.text = site, run, job_text
         self.folder = RunFolder(site.folder / run)
+
+    def finished_rounds(self, names: Sequence[str]) -> int | None:
+        """Rounds of a run that ended before, which all may forget now; None where it has not ended."""
+        if not self.folder.finished:
+            return None
+        ask_all(self.site, names, Forget())
+        return int(self.folder.read_result()["rounds"])
+
+
+class StarLead(TrainingLead):
+    """Leads one run of a feature split at the site that holds the labels."""
 
     def go(self, observe: Observer | None = None) -> int:
         """Run to the end, or go on from where the run was; the number of rounds."""
@@ -236,9 +247,8 @@ class StarLead:
         names, trees = job.names, lightgbm_version() if job.grows_trees(site.name) else ""
         opening = Open(run=self.run, job=self.text, version=__version__, lightgbm=trees)
         handler = open_all(site, names, opening, PartyHandler.open)
-        if self.folder.finished:
-            ask_all(site, names, Forget())
-            return int(self.folder.read_result()["rounds"])
+        if (rounds := self.finished_rounds(names)) is not None:
+            return rounds
         self.handler, self.task = handler, handler.task
         prepared = ask_all(site, names, Prepare(), Prepared)
         self._align(names, prepared)
@@ -505,20 +515,15 @@ def finish_lead(folder: RunFolder, state: LoopState, history: BoostingHistory | 
 # --- What the first node of a sample split does to lead it: it keeps the rounds in step
 
 
-class GraphLead:
+class GraphLead(TrainingLead):
     """Leads one run of a sample split at its first node."""
-
-    def __init__(self, site: Site, run: str, job_text: str) -> None:
-        self.site, self.run, self.text = site, run, job_text
-        self.folder = RunFolder(site.folder / run)
 
     def go(self, observe: Observer | None = None) -> int:
         """Run to the end, or go on from where the run was; the number of rounds."""
         site, names = self.site, read_text(self.text).names
         handler = open_all(site, names, Open(run=self.run, job=self.text, version=__version__), NodeHandler.open)
-        if self.folder.finished:
-            ask_all(site, names, Forget())
-            return int(self.folder.read_result()["rounds"])
+        if (rounds := self.finished_rounds(names)) is not None:
+            return rounds
         self.handler, self.task = handler, handler.task
         session = SitesGraph(site, names, self._plan(names, ask_all(site, names, Prepare(), Prepared)), handler)
         self._go_on(session)

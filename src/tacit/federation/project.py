@@ -11,7 +11,6 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import tomllib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -20,7 +19,7 @@ from typing import Any
 from tacit.errors import InputError, RunError
 from tacit.federation.flare_settings import ROLE
 from tacit.federation.kit import COORDINATOR, KEYS, PARTY, SERVER, Kit, check_host, check_name, write_page
-from tacit.files import literal, write_json, write_text
+from tacit.files import literal, read_toml_file, write_json, write_text
 from tacit.text import listing, one_line, show
 
 __all__ = ["Federation", "add", "init", "renew", "require_flare"]
@@ -74,10 +73,7 @@ class Federation:
         InputError
             Where something is missing, unknown or of another kind.
         """
-        try:
-            record = tomllib.loads(Path(path).read_text(encoding="utf-8"))
-        except (OSError, ValueError) as error:
-            raise InputError(f"cannot read {show(str(path))}: {one_line(error)}") from error
+        record = read_toml_file(Path(path))
         for key in record:
             if key not in _KEYS:
                 raise InputError(f"{show(str(path))}: {show(key)} is not known: write {', '.join(_KEYS)}")

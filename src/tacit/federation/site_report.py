@@ -18,10 +18,9 @@ import numpy as np
 from tacit.columns.encoder import Encoder
 from tacit.errors import InputError
 from tacit.federation.budget import BudgetBook, read_limits
-from tacit.federation.kit import read_toml
 from tacit.federation.parts import read_masks
 from tacit.federation.releases import read_steps
-from tacit.files import damaged, show_path, write_text
+from tacit.files import damaged, read_toml_file, show_path, write_text
 from tacit.job import Job
 from tacit.job.trees import LINEAR_MODEL, TREES
 from tacit.plan.terms import named_loss
@@ -415,7 +414,7 @@ def _book(own: SitePart) -> BudgetBook | None:
     if not ledger.is_file():
         return None
     settings = own.home / "site.toml"
-    limits, allow = read_limits(read_toml(settings) if settings.is_file() else {})
+    limits, allow = read_limits(read_toml_file(settings) if settings.is_file() else {})
     return BudgetBook(ledger, limits, own.party, allow_not_private=allow, runs=own.run.path.parent)
 
 

@@ -14,10 +14,6 @@ from tacit.data.load import JobData, PartySpec, PredictionData, load_prediction_
 from tacit.data.nodes import NodesData
 from tacit.job.file import (
     Job,
-    encode_job_data,
-    load_job_data,
-    load_job_nodes,
-    match_job_files,
     read_job,
 )
 from tacit.job.sections import GraphSpec, ModelSection, SearchSpec
@@ -31,10 +27,6 @@ __all__ = [
     "PartySpec",
     "PredictionData",
     "SearchSpec",
-    "encode_job_data",
-    "load_job_data",
-    "load_job_nodes",
     "load_prediction_data",
-    "match_job_files",
     "read_job",
 ]

@@ -27,11 +27,9 @@ from pathlib import Path
 from typing import Any
 
 from tacit.columns.spec import AUTO, LINEAR, SPLINE, EncodeRules
-from tacit.data.align import Counts
 from tacit.data.holdout import Holdout, Moment
 from tacit.data.labels import check_costs
-from tacit.data.load import JobData, MatchedFiles, PartySpec, match_files
-from tacit.data.nodes import NodesData, load_nodes
+from tacit.data.load import PartySpec
 from tacit.errors import InputError
 from tacit.files import MOST_BYTES, assignment, quote_path, read_toml
 from tacit.job.codebook import read_codebook, stated_codebook, with_codebook
@@ -74,7 +72,6 @@ from tacit.job.trees import (
 )
 from tacit.job.values import parse_keys
 from tacit.privacy.request import PaperOptions, Privacy
-from tacit.problem.losses.rows import estimates_dispersion
 from tacit.problem.registry import LOSSES, make_loss
 from tacit.text import listing, nearest, one_line, show
 from tacit.topologies import Graph
@@ -440,47 +437,6 @@ def section_of(key: str) -> str | None:
     return next((section for section, keys in SECTION_KEYS.items() if key in keys), None)
 
 
-def match_job_files(job: Job, matched: Callable[[Counts], None] | None = None) -> MatchedFiles:
-    """Read and align the files of a job, before any column is encoded; as `load_job_data`."""
-    return match_files(job.parties, job.folder, job.protected, matched)
-
-
-def encode_job_data(job: Job, files: MatchedFiles) -> JobData:
-    """Encode the columns of files that were read and aligned, or take them as they are; as `load_job_data`."""
-    if job.trees is not None:
-        return files.as_they_are(job.holdout_rule, job.encode, job.protected)
-    return files.encoded(job.encode, job.protected, job.holdout_rule)
-
-
-def load_job_data(job: Job, matched: Callable[[Counts], None] | None = None) -> JobData:
-    """Read and align the data of a job.
-
-    Parameters
-    ----------
-    job : Job
-        A job with split = "features".
-    matched : callable, optional
-        Gets the rows kept and dropped, before any column is encoded.
-
-    Returns
-    -------
-    JobData
-        One shard per party, the labels as in the file, the ids, and the rows kept and dropped.
-
-    Raises
-    ------
-    InputError
-        For files or columns that cannot be used; the message names the party.
-    """
-    return encode_job_data(job, match_job_files(job, matched))
-
-
-def load_job_nodes(job: Job) -> NodesData:
-    """Read the data of a job with split = "samples"; as `load_job_data`."""
-    protected = bool(job.protected)
-    return load_nodes(job.parties, job.folder, job.encode, protected=protected, holdout=job.holdout_rule)
-
-
 # --- reading ------------------------------------------------------------------------------------
 
 
@@ -650,9 +606,9 @@ def check_rows(job: Job) -> None:
             raise InputError(f"model.class_weight is for two classes, not for loss {show(model.loss)}: remove it")
         if any(party.exposure for party in job.parties) and loss.task != "counts":
             raise InputError(f"exposure is for losses with log link, not for loss {show(model.loss)}: use offset")
-        if job.engine == "flare" and estimates_dispersion(loss, model.dispersion):
+        if job.engine == "flare" and loss.leaves_open:
             raise InputError('model.dispersion is estimated in one process alone: give a number with engine = "flare"')
-        if job.search is not None and estimates_dispersion(loss, model.dispersion):
+        if job.search is not None and loss.leaves_open:
             raise InputError("[search] needs a dispersion that does not change: give model.dispersion, or alpha")
     if model.l1_ratio is not None and model.penalty != "elastic_net":
         raise InputError(f'model.l1_ratio is for penalty = "elastic_net", not for {show(model.penalty)}: remove it')

@@ -26,7 +26,7 @@ from tacit.plan.describe import lines, record
 from tacit.plan.request import TrainingRequest
 from tacit.plan.splits import SPLITS, PlannedRun
 from tacit.problem.losses import unbounded_reason
-from tacit.problem.losses.rows import RowLoss
+from tacit.problem.losses.base import RowLoss
 from tacit.solvers.base import Problem
 from tacit.topologies import FeatureSplit, Layout, SampleSplit
 
@@ -34,6 +34,19 @@ from tacit.topologies import FeatureSplit, Layout, SampleSplit
 @dataclass(frozen=True)
 class Plan(PlannedRun):
     """What will be run, and what will be claimed about it, with its description."""
+
+    @property
+    def estimates_dispersion(self) -> bool:
+        """Whether the dispersion of the loss was left open, and is estimated.
+
+        Raises
+        ------
+        InputError
+            In a run with privacy: how often it is fitted depends on the rows.
+        """
+        if self.problem.loss.leaves_open and self.private is not None:
+            raise InputError("privacy does not fit a dispersion that is estimated: give dispersion")
+        return self.problem.loss.leaves_open
 
     def describe(self) -> dict[str, Any]:
         """Rounds, noise, claims, traffic and outlook as plain values; `str` says the same in words."""

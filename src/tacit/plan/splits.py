@@ -25,8 +25,8 @@ from tacit.plan.request import AUTO, TrainingRequest, asked_trees, check_trees, 
 from tacit.privacy.certificate import Certificate, in_scope, not_private, not_private_trees, secured, secured_trees
 from tacit.privacy.request import Privacy
 from tacit.problem.losses import Loss
+from tacit.problem.losses.base import RowLoss
 from tacit.problem.losses.modified import modified_rows
-from tacit.problem.losses.rows import RowLoss
 from tacit.solvers import METHODS, SOLVERS, Solver
 from tacit.solvers.base import PrivateSolver, Problem
 from tacit.solvers.boosting import TreeSettings

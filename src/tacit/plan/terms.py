@@ -19,10 +19,11 @@ from tacit.columns.spec import AUTO, LINEAR
 from tacit.errors import InputError
 from tacit.job import Job
 from tacit.mechanisms import mechanism_of
+from tacit.mechanisms.base import CURVES_OR_LINES
 from tacit.plan.request import loss_beside_trees
 from tacit.privacy.request import Privacy
 from tacit.problem.losses import Loss, of_classes
-from tacit.problem.losses.rows import RowLoss
+from tacit.problem.losses.base import RowLoss
 from tacit.problem.registry import LOSSES, get_loss
 from tacit.problem.registry import make_loss as loss_with
 from tacit.solvers.boosting import TreeLoss, TreeSettings
@@ -130,7 +131,8 @@ def price_of_curves(encoding: Encoding) -> str:
     )
     return (
         f"{curves} encoded columns, where lines would have {lines}: noise in a gradient is up to "
-        f"{math.sqrt(curves / lines):.2g} times as long, so if effects are straight, lines are the better choice"
+        f"{math.sqrt(curves / lines):.2g} times as long, so if effects are straight, lines are the better choice; "
+        f"{CURVES_OR_LINES}"
     )
 
 

@@ -21,7 +21,7 @@ import numpy as np
 from tacit.errors import InputError
 from tacit.privacy.certificate import Certificate, up
 from tacit.report.pictures import check_matplotlib
-from tacit.run.predict import ALL_PARTIES
+from tacit.run.result import ALL_PARTIES
 from tacit.text import listing, nearest, plural, show
 from tacit.types import Trace, Vector
 

@@ -22,8 +22,8 @@ from tacit.columns.spec import MISSING
 from tacit.errors import InputError
 from tacit.files import show_path
 from tacit.run.folder import SAMPLES, RunFolder
-from tacit.run.predict import ALL_PARTIES, SavedModel, load_model, load_part
-from tacit.run.result import PartyModel
+from tacit.run.predict import SavedModel, load_model, load_part
+from tacit.run.result import ALL_PARTIES, PartyModel
 from tacit.text import listing, nearest, show
 from tacit.types import Vector
 

@@ -19,19 +19,16 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from scipy import sparse
 
-from tacit.columns.compact import CurveMatrix
-from tacit.columns.raw import RawTable
 from tacit.data.cluster import ClusterRows
 from tacit.data.holdout import HeldOut
-from tacit.errors import RunError, TacitError
+from tacit.errors import TacitError
 from tacit.job import Job
 from tacit.mechanisms.gram.fit import HeldOutRelease
-from tacit.plan import FeatureSplit, Plan, TrainingRequest, make_plan
-from tacit.plan.terms import tree_settings
+from tacit.plan import Plan
 from tacit.problem.losses import Loss
-from tacit.problem.losses.rows import RowLoss, bare_labels
+from tacit.problem.losses.base import bare_labels
+from tacit.run.apart import is_searched, join_columns, stack_rows, too_large, train_apart
 from tacit.run.folder import PreparedRun, serving_loss
 from tacit.run.measures import (
     WIDE,
@@ -45,127 +42,14 @@ from tacit.run.measures import (
     row_losses,
     spread,
 )
-from tacit.run.predict import ALL_PARTIES
-from tacit.run.result import Model, PartyModel, Result, TreePart
-from tacit.run.search import search_job, with_alpha
-from tacit.run.star import Run
-from tacit.types import Matrix, Shard, Vector
-
-# --- Models to compare a joint one with: the same problem, solved by one party on what it has or on everything
-
-
-LEAST_ROUNDS = 200  # at most so many even where the job has fewer: another party's traffic is no concern here
-TOGETHER = "pooled"  # the name of a shard that holds what all parties have
-MOST_ROWS = 1_000_000  # beyond, no other model is trained to compare with
-MOST_VALUES = (
-    200_000_000  # rows times columns of all parties together (of sparse rows, values that are not 0): the same
-)
-MOST_EXPLAINED = 2_000  # rows on which the shares of columns are measured, which takes long for trees
-MOST_SEARCHED = (
-    5_000_000_000  # these times the fits of the search: beyond, other models take the alpha of the joint one
-)
-
-
-@dataclass(frozen=True)
-class Apart:
-    """A model of one party's data, or of all data in one place, and its alpha."""
-
-    model: Model
-    alpha: float
-
-
-def too_large(shards: Sequence[Shard], rows: int) -> str:
-    """Why data are too large to train other models on, by their size; empty where they are not."""
-    if rows > MOST_ROWS:
-        return f"more than {MOST_ROWS:,} rows"
-    if _values(shards) > MOST_VALUES:
-        return f"more than {MOST_VALUES:,} values"
-    return ""
-
-
-def is_searched(prepared: PreparedRun) -> bool:
-    """Whether the alpha of other models is searched anew, as that of the joint model was."""
-    spec = prepared.job.search
-    if spec is None:
-        return False
-    return _values(prepared.shards) * spec.tried * spec.folds_of(len(prepared.labels.values)) <= MOST_SEARCHED
-
-
-def train_apart(prepared: PreparedRun, shards: Sequence[Shard], labels: Vector) -> Apart:
-    """The same problem as one party would solve it by itself."""
-    model, shard, trees = prepared.job.model, join_columns(shards), tree_settings(prepared.job)
-    plan = make_plan(
-        TrainingRequest(
-            loss=model.loss if trees is not None else _own_loss(prepared.plan.problem.loss),
-            penalty=model.regularizer if trees is None else "none",
-            alpha=model.alpha if prepared.job.search is None else prepared.plan.problem.alpha,
-            fit_intercept=model.fit_intercept and trees is None,
-            tol=max(prepared.job.tol, 1e-6),
-            max_rounds=max(prepared.job.rounds, LEAST_ROUNDS),
-            seed=prepared.plan.problem.seed,
-            trees=trees,
-        ),
-        FeatureSplit(
-            (shard.name,),
-            rows=len(labels),
-            columns=(len(shard.columns),),
-            input_bytes=8 * shard.features.shape[0] * shard.features.shape[1],
-        ),
-    )
-    if prepared.job.search is not None and is_searched(prepared):
-        plan = with_alpha(plan, search_job(plan, [shard], prepared.labels, prepared.job.search).alpha)
-    result = Run(plan, [shard], labels).go()
-    if result.note and not result.converged:
-        raise RunError(result.note)
-    return Apart(result.model, plan.problem.alpha)
-
-
-def _own_loss(loss: Loss) -> Loss:
-    """The loss of a model on true labels, with the offsets and weights of rows."""
-    return loss if isinstance(loss, RowLoss) else _plain_loss(loss)
-
-
-def _values(shards: Sequence[Shard]) -> int:
-    return sum(
-        int(shard.features.nnz if hasattr(shard.features, "nnz") else np.prod(shard.features.shape)) for shard in shards
-    )
-
-
-def join_columns(shards: Sequence[Shard]) -> Shard:
-    """All columns of the same rows."""
-    if len(shards) == 1:
-        return shards[0]
-    matrices = [shard.features for shard in shards]
-    if isinstance(matrices[0], RawTable):
-        table = RawTable.beside(TOGETHER, matrices)
-        return Shard(TOGETHER, table, table.columns)
-    whole = CurveMatrix.beside(matrices) if _are_curves(matrices) else _stacked(matrices, sparse.hstack, np.hstack)
-    names = tuple(f"{shard.name}.{name}" for shard in shards for name in shard.columns)
-    groups = tuple(width for shard in shards for width in shard.groups or (1,) * len(shard.columns))
-    return Shard(TOGETHER, whole, names, groups=groups)
-
-
-def stack_rows(shards: Sequence[Shard]) -> Shard:
-    """All rows with the same columns."""
-    matrices = [shard.features for shard in shards]
-    whole = CurveMatrix.below(matrices) if _are_curves(matrices) else _stacked(matrices, sparse.vstack, np.vstack)
-    return Shard(TOGETHER, whole, shards[0].columns)
-
-
-def _are_curves(matrices: Sequence[Matrix]) -> bool:
-    return all(isinstance(matrix, CurveMatrix) for matrix in matrices)
-
-
-def _stacked(matrices: Sequence[Matrix], of_sparse: Callable[..., Matrix], of_dense: Callable[..., Matrix]) -> Matrix:
-    """Matrices in one, curves among others written out."""
-    plain = [np.asarray(matrix) if isinstance(matrix, CurveMatrix) else matrix for matrix in matrices]
-    return of_sparse(plain, format="csr") if any(map(sparse.issparse, plain)) else of_dense(plain)
-
+from tacit.run.result import ALL_PARTIES, Model, PartyModel, Result, TreePart
+from tacit.types import Shard, Vector
 
 # --- How good a trained model is: against each party alone and against all data in one place
 
 
 FORMAT = 1
+MOST_EXPLAINED = 2_000  # rows on which the shares of columns are measured, which takes long for trees
 JOINT, ALONE, POOLED = "joint", "alone", "pooled"
 ON_DISK = (
     "Nothing was evaluated: the rows stayed on disk, to keep within the memory of the job. Score rows that fit into "

@@ -65,7 +65,7 @@ from tacit.job.trees import TREES
 from tacit.plan import Plan
 from tacit.privacy.certificate import Certificate
 from tacit.problem.losses import Loss, Modified, Softmax
-from tacit.problem.losses.rows import RowLoss
+from tacit.problem.losses.base import RowLoss
 from tacit.run.checkpoint import (
     data_difference,
     fingerprint,

@@ -11,6 +11,7 @@ import numpy as np
 
 from tacit.blocks.dense import RowClip
 from tacit.errors import RunError
+from tacit.mechanisms.base import about_curves
 from tacit.plan import Plan
 from tacit.run.drive import QUIET, Checkpoint, LoopState, Observer, drive, fitting_threads
 from tacit.run.node import Node, agree_on_masks
@@ -163,7 +164,7 @@ class GraphRun:
             note=state.note,
             seconds=state.seconds,
             traffic=self._traffic(),
-            outlook=() if private is None else private.outlook,
+            outlook=() if private is None else (*private.outlook, *about_curves(self.shards)),
         )
 
     def _model(self) -> Model:

@@ -34,16 +34,14 @@ from tacit.columns.encoder import Encoder
 from tacit.data.cluster import ClusterRows
 from tacit.errors import InputError
 from tacit.files import plain_number
-from tacit.plan import Plan
 from tacit.problem.losses import Loss
+from tacit.problem.losses.base import RowLoss
 from tacit.problem.losses.modified import Modified
-from tacit.problem.losses.rows import RowLoss
 from tacit.run.curves import Points, party_curves
-from tacit.run.predict import ALL_PARTIES
-from tacit.run.result import PartyModel
+from tacit.run.result import PartyModel, TrainedOn
 from tacit.solvers.base import Problem
 from tacit.text import plural, show
-from tacit.types import Matrix, Shard, Vector
+from tacit.types import Matrix, Vector
 
 LEVEL = 0.95
 LIKELIHOODS = ("logistic", "squared", "poisson")  # whose information gives the covariance, where nothing is penalised
@@ -303,73 +301,15 @@ def _texts(found: Summary) -> list[tuple[str, tuple[str, ...]]]:
 # --- computing it ----------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, eq=False)
-class TrainedOn:
-    """What a linear model was trained on: enough to say how sure its coefficients are.
-
-    Attributes
-    ----------
-    problem : Problem
-    groups : sequence of sequences of Shard
-        Rows that follow each other; each group has the shards of all parties, or of one node.
-    labels : array
-        As the loss wants them, of all groups one after the other.
-    names : tuple of str
-        Whose columns each shard's are; of all parties together where the rows are split.
-    private : bool
-    encoders : mapping of str to Encoder
-        By these names; empty where columns were used as they are.
-    weights : array or None
-        Of the rows.
-    """
-
-    problem: Problem
-    groups: Sequence[Sequence[Shard]]
-    labels: Vector
-    names: tuple[str, ...]
-    private: bool
-    encoders: Mapping[str, Encoder]
-    weights: Vector | None = None
-
-    @classmethod
-    def of_parties(
-        cls, plan: Plan, shards: Sequence[Shard], labels: Vector, encoders: Mapping[str, Encoder]
-    ) -> TrainedOn:
-        """Of parties with different columns of the same rows; rows of a private run are not kept."""
-        names, private = tuple(shard.name for shard in shards), plan.private is not None
-        groups = [] if private else [shards]
-        return cls(plan.problem, groups, labels, names, private, encoders, plan.problem.row_weights)
-
-    @classmethod
-    def of_nodes(
-        cls,
-        plan: Plan,
-        shards: Sequence[Shard],
-        labels: Vector,
-        encoder: Encoder | None,
-        weights: Sequence[Vector] | None = None,
-    ) -> TrainedOn:
-        """Of nodes with different rows; rows of a private run are not kept."""
-        private = plan.private is not None
-        groups = [] if private else [[shard] for shard in shards]
-        encoders = {} if encoder is None else {ALL_PARTIES: encoder}
-        own = None if weights is None else np.concatenate(list(weights))
-        return cls(plan.problem, groups, labels, (ALL_PARTIES,), private, encoders, own)
-
-    @property
-    def total(self) -> float:
-        """Rows, each as often as it counts."""
-        return float(len(self.labels) if self.weights is None else self.weights.sum())
-
-    def pieces(self) -> Iterator[Vector]:
-        """The rows, all columns beside each other, a few thousand at a time."""
-        for shards in self.groups:
-            rows = shards[0].features.shape[0]
-            for start in range(0, rows, CHUNK):
-                at = np.arange(start, min(start + CHUNK, rows))
-                own = [_dense(shard.features, at) for shard in shards]
-                ones = [np.ones((len(at), 1))] if self.problem.fit_intercept else []
-                yield np.hstack([*own, *ones])
+def _pieces(trained: TrainedOn) -> Iterator[Vector]:
+    """The rows, all columns beside each other, a few thousand at a time."""
+    for shards in trained.groups:
+        rows = shards[0].features.shape[0]
+        for start in range(0, rows, CHUNK):
+            at = np.arange(start, min(start + CHUNK, rows))
+            own = [_dense(shard.features, at) for shard in shards]
+            ones = [np.ones((len(at), 1))] if trained.problem.fit_intercept else []
+            yield np.hstack([*own, *ones])
 
 
 def _dense(features: Matrix, rows: npt.NDArray[np.intp]) -> Vector:
@@ -496,7 +436,7 @@ def _sums(trained: TrainedOn, theta: Vector) -> _Sums:
     size, loss = theta.size, trained.problem.loss
     information, outer = np.zeros((size, size)), np.zeros((size, size))
     gradient, mean, squares, first = np.zeros(size), np.zeros(size), 0.0, 0
-    for rows in trained.pieces():
+    for rows in _pieces(trained):
         at = slice(first, first + len(rows))
         g, h = loss.slopes(rows @ theta, trained.labels[at])
         if trained.weights is not None:

@@ -24,7 +24,7 @@ from scipy.special import expit, logit, xlogy
 from tacit.mechanisms.gram.fit import HeldOutRelease
 from tacit.plan.terms import named_loss
 from tacit.problem.losses import Loss
-from tacit.problem.losses.rows import at_offsets
+from tacit.problem.losses.base import at_offsets
 from tacit.solvers.boosting import TreeLoss
 from tacit.text import plural
 from tacit.types import Vector

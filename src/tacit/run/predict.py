@@ -63,7 +63,6 @@ def _cell(value: Any) -> Any:
 
 
 ROWS = "new rows"  # who holds the one file of a model of whole rows, in messages
-ALL_PARTIES = "all parties"  # whose model it is where the rows are split
 
 
 @dataclass(frozen=True)

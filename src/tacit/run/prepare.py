@@ -26,12 +26,12 @@ from tacit.data.align import Counts, RowMatching, align
 from tacit.data.cluster import Cluster, ClusterAddress, ClusterFile, ClusterRows, connect
 from tacit.data.holdout import HeldOut, set_aside
 from tacit.data.labels import Labels, RowValues, check_labels, encode_labels
-from tacit.data.load import JobData, MatchedFiles, load_labelled
-from tacit.data.nodes import NodesData
+from tacit.data.load import JobData, MatchedFiles, load_labelled, match_files
+from tacit.data.nodes import NodesData, load_nodes
 from tacit.data.read import give_back_memory
 from tacit.data.streamed import open_files, stream_training_data
 from tacit.errors import InputError
-from tacit.job import Job, encode_job_data, load_job_nodes, match_job_files
+from tacit.job import Job
 from tacit.job.file import check_as_they_are, check_memory
 from tacit.job.values import AMOUNT, bytes_of
 from tacit.mechanisms import mechanism_of, names_for
@@ -476,3 +476,24 @@ _PREPARE: dict[str, Callable[[Job, Cluster | None, Note], PreparedRun]] = {
     "features": _prepare_parties,
     "samples": _prepare_nodes,
 }
+
+
+# --- The files of a job
+
+
+def match_job_files(job: Job, matched: Callable[[Counts], None] | None = None) -> MatchedFiles:
+    """Read and align the files of a job, before any column is encoded; `matched` gets the rows kept and dropped."""
+    return match_files(job.parties, job.folder, job.protected, matched)
+
+
+def encode_job_data(job: Job, files: MatchedFiles) -> JobData:
+    """Encode the columns of files that were read and aligned, or take them as they are."""
+    if job.trees is not None:
+        return files.as_they_are(job.holdout_rule, job.encode, job.protected)
+    return files.encoded(job.encode, job.protected, job.holdout_rule)
+
+
+def load_job_nodes(job: Job) -> NodesData:
+    """Read the data of a job with split = "samples"."""
+    protected = bool(job.protected)
+    return load_nodes(job.parties, job.folder, job.encode, protected=protected, holdout=job.holdout_rule)

@@ -21,6 +21,7 @@ import numpy.typing as npt
 
 from tacit.blocks import make_block
 from tacit.blocks.dense import RowClip
+from tacit.columns.encoder import Encoder
 from tacit.columns.raw import RawEncoder, RawTable
 from tacit.errors import InputError
 from tacit.files import damaged, write_text
@@ -28,11 +29,14 @@ from tacit.job.trees import TREES
 from tacit.mechanisms.gram.fit import HeldOutRelease
 from tacit.plan import Plan
 from tacit.privacy.certificate import Certificate
+from tacit.solvers.base import Problem
 from tacit.solvers.boosting.model import LONGEST, TreeModel
 from tacit.solvers.boosting.sides import MODEL, BoostingHistory
 from tacit.text import one_line
 from tacit.types import SCORE_CLIP, Matrix, Shard, Trace, TraceRow, Vector
 from tacit.version import __version__
+
+ALL_PARTIES = "all parties"  # whose model it is where the rows are split
 
 # --- One party's part of a model, and how it scores a row: linear, or clipped as in training
 
@@ -278,6 +282,68 @@ def traffic(trace: Sequence[TraceRow]) -> dict[str, int]:
         "bytes_up": sum(row.bytes_up for row in trace),
         "rounds": len(trace),
     }
+
+
+# --- What a linear model was trained on
+
+
+@dataclass(frozen=True, eq=False)
+class TrainedOn:
+    """What a linear model was trained on: enough to say how sure its coefficients are.
+
+    Attributes
+    ----------
+    problem : Problem
+    groups : sequence of sequences of Shard
+        Rows that follow each other; each group has the shards of all parties, or of one node.
+    labels : array
+        As the loss wants them, of all groups one after the other.
+    names : tuple of str
+        Whose columns each shard's are; of all parties together where the rows are split.
+    private : bool
+    encoders : mapping of str to Encoder
+        By these names; empty where columns were used as they are.
+    weights : array or None
+        Of the rows.
+    """
+
+    problem: Problem
+    groups: Sequence[Sequence[Shard]]
+    labels: Vector
+    names: tuple[str, ...]
+    private: bool
+    encoders: Mapping[str, Encoder]
+    weights: Vector | None = None
+
+    @classmethod
+    def of_parties(
+        cls, plan: Plan, shards: Sequence[Shard], labels: Vector, encoders: Mapping[str, Encoder]
+    ) -> TrainedOn:
+        """Of parties with different columns of the same rows; rows of a private run are not kept."""
+        names, private = tuple(shard.name for shard in shards), plan.private is not None
+        groups = [] if private else [shards]
+        return cls(plan.problem, groups, labels, names, private, encoders, plan.problem.row_weights)
+
+    @classmethod
+    def of_nodes(
+        cls,
+        plan: Plan,
+        shards: Sequence[Shard],
+        labels: Vector,
+        encoder: Encoder | None,
+        weights: Sequence[Vector] | None = None,
+    ) -> TrainedOn:
+        """Of nodes with different rows; rows of a private run are not kept."""
+        private = plan.private is not None
+        groups = [] if private else [[shard] for shard in shards]
+        encoders = {} if encoder is None else {ALL_PARTIES: encoder}
+        own = None if weights is None else np.concatenate(list(weights))
+        return cls(plan.problem, groups, labels, (ALL_PARTIES,), private, encoders, own)
+
+    @property
+    def total(self) -> float:
+        """Rows, each as often as it counts."""
+        return float(len(self.labels) if self.weights is None else self.weights.sum())
 
 
 # --- The software that computed a run

@@ -21,10 +21,11 @@ from tacit.plan.terms import loss_of
 from tacit.privacy.certificate import Certificate
 from tacit.run.curves import Points, model_curves
 from tacit.run.folder import PLAN, RunFolder, serving_loss
-from tacit.run.inference import PRIVATE, Summary, TrainedOn, summarize
+from tacit.run.inference import PRIVATE, Summary, summarize
 from tacit.run.measures import evaluation_lines, figures
-from tacit.run.predict import ALL_PARTIES, Predictions, SavedModel, load_model, load_rows, offset_remarks, predict
+from tacit.run.predict import Predictions, SavedModel, load_model, load_rows, offset_remarks, predict
 from tacit.run.prepare import prepare
+from tacit.run.result import ALL_PARTIES, TrainedOn
 from tacit.text import listing, nearest, plural, show
 from tacit.types import Trace
 

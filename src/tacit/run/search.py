@@ -37,8 +37,8 @@ from tacit.problem.alphas import (
     mean_losses,
 )
 from tacit.problem.losses import NegativeBinomial
+from tacit.problem.losses.base import ROW, RowLoss, bare_labels
 from tacit.problem.losses.families import LEAST_DISPERSION, MOST_DISPERSION, fit_dispersion
-from tacit.problem.losses.rows import ROW, RowLoss, bare_labels, estimates_dispersion
 from tacit.run.result import Result
 from tacit.run.star import Run
 from tacit.types import Shard, Vector
@@ -399,20 +399,6 @@ class SettledDispersion:
     dispersion: float
     result: Result
     rounds: int
-
-
-def leaves_dispersion_open(plan: Plan, given: object) -> bool:
-    """Whether the dispersion is to be estimated.
-
-    Raises
-    ------
-    InputError
-        In a run with privacy: how often it is fitted depends on the rows.
-    """
-    estimated = estimates_dispersion(plan.problem.loss, given)
-    if estimated and plan.private is not None:
-        raise InputError("privacy does not fit a dispersion that is estimated: give dispersion")
-    return estimated
 
 
 def with_dispersion(plan: Plan, dispersion: float) -> Plan:

@@ -15,7 +15,7 @@ import numpy as np
 from tacit.blocks import block_of
 from tacit.data.holdout import HeldOut
 from tacit.errors import InputError, RunError
-from tacit.mechanisms.base import UNMEASURED
+from tacit.mechanisms.base import UNMEASURED, about_curves
 from tacit.plan import Plan
 from tacit.run.coordinator import Coordinator
 from tacit.run.drive import QUIET, Checkpoint, LoopState, Observer, drive, fitting_threads
@@ -195,10 +195,10 @@ class Run(Star):
         if self.plan.private is None:
             return ()
         told, planned = getattr(self.coordinator.side, "outlook", ""), self.plan.private.outlook
-        remarks = getattr(self.coordinator.side, "remarks", ())
+        remarks, more = getattr(self.coordinator.side, "remarks", ()), about_curves(self.shards)
         if not told:
-            return (*remarks, *planned)
-        return (told, *remarks, *(line for line in planned if not line.startswith(UNMEASURED)))
+            return (*remarks, *planned, *more)
+        return (told, *remarks, *(line for line in planned if not line.startswith(UNMEASURED)), *more)
 
     def _model(self) -> Model:
         """Every party's part, in the order of the plan, and what is added to their scores."""

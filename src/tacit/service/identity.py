@@ -9,7 +9,6 @@ from __future__ import annotations
 import base64
 import binascii
 import os
-import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -18,7 +17,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey,
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, load_pem_private_key
 
 from tacit.errors import InputError
-from tacit.files import show_path, write_atomically
+from tacit.files import read_toml_file, show_path, write_atomically
 from tacit.privacy.randomness import pack
 from tacit.text import one_line, show
 
@@ -68,10 +67,7 @@ def open_identity(path: Path) -> Identity:
 def read_peers(path: Path) -> dict[str, Ed25519PublicKey]:
     """The identities of all parties that answer, from a TOML file with a table [peers]."""
     where = show_path(path)
-    try:
-        table = tomllib.loads(path.read_text(encoding="utf-8")).get(PEERS)
-    except (OSError, ValueError) as error:
-        raise InputError(f"cannot read {where}: {one_line(error)}") from error
+    table = read_toml_file(path).get(PEERS)
     if not isinstance(table, dict) or not table:
         raise InputError(f'{where} has no table [{PEERS}] with a line NAME = "IDENTITY" for each party')
     return {name: _public(where, name, text) for name, text in table.items()}

@@ -13,9 +13,8 @@ import scipy
 
 from tacit.blocks.dense import Block
 from tacit.errors import InputError
-from tacit.problem.losses.base import Loss
-from tacit.problem.losses.rows import bare_labels, offset_range
-from tacit.problem.losses.softmax import Softmax
+from tacit.problem.losses.base import Loss, bare_labels, offset_range
+from tacit.problem.losses.logistic import Softmax
 from tacit.problem.regularizers import Regularizer
 from tacit.types import Arrays, Vector
 

@@ -177,7 +177,7 @@ class Graph:
 
 def _matrix(nodes: int, edges: Sequence[tuple[int, int]]) -> coo_array:
     """The adjacency matrix."""
-    pairs = np.array(edges, dtype=np.int64).reshape(-1, 2)
+    pairs = np.array(edges, dtype=np.int32).reshape(-1, 2)  # some versions of scipy know no other
     ends = np.concatenate([pairs, pairs[:, ::-1]])
     return coo_array((np.ones(len(ends)), (ends[:, 0], ends[:, 1])), shape=(nodes, nodes)).tocsr()
 

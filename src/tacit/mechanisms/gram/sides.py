@@ -295,6 +295,10 @@ class Beside(Loss):
 
 
 SYMBOLS = "symbols"
+NO_TREES = (
+    "{} alone stands for curves of its own columns: trees of these, which may do better, were not tried (estimators "
+    'do with own_part="auto")'
+)
 FIRST_EXCESS = 1.5  # the noise of randomized labels counts so much more where all rows weigh the same
 
 
@@ -488,15 +492,17 @@ class GramHolder:
 
     @property
     def remarks(self) -> tuple[str, ...]:
-        """On a row_norm that is far above the rows, as the released radius tells."""
+        """On a row_norm that is far above the rows, as the released radius tells; and on what "alone" stands for."""
         fits = [(name, fit, self.settings.fits[name]) for name, fit in self.fits.items()]
         if isinstance(self.own_fit, PrivateFit) and self.settings.holder_fit is not None:
             fits.insert(0, (self.settings.holder, self.own_fit, self.settings.holder_fit))
-        return tuple(
+        long = tuple(
             large_norm(name, settings.row_norm)
             for name, fit, settings in fits
             if is_short(fit.clip.radius, settings, self.problem.rows)
         )
+        untried = self.gain is not None and self.table is None and bool(self.block.curves)
+        return (*long, *((NO_TREES.format(self.settings.holder),) if untried else ()))
 
     def _taken(self, name: str, arrays: Arrays) -> PrivateFit:
         try:

@@ -3,11 +3,10 @@
 from tacit.problem.losses.base import Loss, Task, unbounded_reason
 from tacit.problem.losses.families import Gamma, NegativeBinomial, Poisson, Tweedie
 from tacit.problem.losses.hinge import Hinge, SquaredHinge
-from tacit.problem.losses.logistic import Logistic
+from tacit.problem.losses.logistic import Logistic, Softmax, of_classes
 from tacit.problem.losses.modified import Modified, modified
 from tacit.problem.losses.residual import Absolute, Huber, Quantile, Squared
 from tacit.problem.losses.sigmoid import Sigmoid
-from tacit.problem.losses.softmax import Softmax, of_classes
 
 __all__ = [
     "Absolute",

@@ -3,6 +3,12 @@
 The edges of the domains of conjugates have the slack that rounding needs. A derivative that should be 0 often arrives
 as 1e-17 of the wrong sign. Taken literally, it makes the conjugate infinite and a duality certificate worthless; so up
 to `SLACK`, measured against the largest entry (and against 1, the scale of a label), it counts as 0.
+
+The loss of rows that have more than a label: an offset, which is added to the score, and a weight.
+
+Labels of such rows are a structured array with a label, an offset and a weight in each row. Only who holds the labels
+knows the other two: parties see derivatives of the loss, as without them. A weight is times the loss; weights have mean
+1 over the rows, so that the number of rows stays the sum of the weights.
 """
 
 from __future__ import annotations
@@ -55,6 +61,8 @@ class Loss(ABC):
         Names of the numbers that the loss is made with; it has attributes of these names.
     outputs : int
         Scores of a prediction: 1, or one for each of more than two classes.
+    leaves_open : bool
+        True where a number of the loss was not given, and is to be estimated from the rows.
     """
 
     name: str
@@ -68,6 +76,7 @@ class Loss(ABC):
     log_odds: bool = False
     parameters: tuple[str, ...] = ()
     outputs: int = 1
+    leaves_open: bool = False
 
     def slope_range(self, y: Vector) -> tuple[Any, Any]:
         """True bounds on grad from below and above: two numbers, or one of each for every row."""
@@ -162,3 +171,105 @@ def unbounded_reason(loss: Loss, regularizer: Regularizer, alpha: float) -> str:
         f"{what} does not fit loss={loss.name!r}: it has no lower bound, so that a coefficient may grow for ever; "
         'use penalty="l2" or "elastic_net" with alpha above 0, "ball" or "box"'
     )
+
+
+# --- The loss of rows that have more than a label
+
+
+ROW = np.dtype([("label", np.float64), ("offset", np.float64), ("weight", np.float64)])
+
+
+def with_rows(labels: Vector, offset: Vector | None = None, weight: Vector | None = None) -> Any:
+    """Labels with an offset (0 where there is none) and a weight (1 where there is none) in each row."""
+    rows = np.empty(labels.shape, dtype=ROW)
+    rows["label"], rows["offset"], rows["weight"] = (
+        labels,
+        0.0 if offset is None else offset,
+        1.0 if weight is None else weight,
+    )
+    return rows
+
+
+def bare_labels(labels: Any) -> Vector:
+    """The labels alone, of rows with or without an offset and a weight."""
+    return np.asarray(labels["label"] if labels.dtype == ROW else labels)
+
+
+def at_offsets(scores: Vector, labels: Any) -> tuple[Vector, Vector]:
+    """Scores with the offsets of their rows, and the labels alone."""
+    return (scores + labels["offset"], bare_labels(labels)) if labels.dtype == ROW else (scores, labels)
+
+
+def offset_range(labels: Any) -> tuple[float, float]:
+    """Least and largest offset of the rows; 0 where they have none."""
+    return (float(labels["offset"].min()), float(labels["offset"].max())) if labels.dtype == ROW else (0.0, 0.0)
+
+
+class RowLoss(Loss):
+    """weight * inner(z + offset, label), with labels as `with_rows` makes them.
+
+    Its constants are those of a row of weight 1.
+
+    Parameters
+    ----------
+    inner : Loss
+    weighted : bool
+        Whether rows may have weights other than 1, which a derivative alone does not tell.
+    """
+
+    def __init__(self, inner: Loss, *, weighted: bool = False) -> None:
+        self.inner, self.weighted = inner, weighted
+        self.name, self.task, self.parameters = inner.name, inner.task, inner.parameters
+        self.convex, self.smooth, self.log_odds = inner.convex, inner.smooth, inner.log_odds
+        self.lipschitz, self.curvature, self.concavity = inner.lipschitz, inner.curvature, inner.concavity
+        self.least_slope, self.leaves_open = inner.least_slope, inner.leaves_open
+
+    @property
+    def settings(self) -> dict[str, float]:
+        """Those of the inner loss."""
+        return self.inner.settings
+
+    def slope_range(self, y: Any) -> tuple[Any, Any]:
+        """Weight times those of the inner loss."""
+        low, high = self.inner.slope_range(y["label"])
+        return y["weight"] * low, y["weight"] * high
+
+    def value(self, z: Vector, y: Any) -> Vector:
+        """Weight times the inner loss at z + offset."""
+        return np.asarray(y["weight"] * self.inner.value(z + y["offset"], y["label"]))
+
+    def grad(self, z: Vector, y: Any) -> Vector:
+        """Weight times the inner derivative."""
+        return np.asarray(y["weight"] * self.inner.grad(z + y["offset"], y["label"]))
+
+    def hess(self, z: Vector, y: Any) -> Vector:
+        """Weight times the inner curvature."""
+        return np.asarray(y["weight"] * self.inner.hess(z + y["offset"], y["label"]))
+
+    def slopes(self, z: Vector, y: Any) -> tuple[Vector, Vector]:
+        """(grad, hess) from one pass of the inner loss."""
+        grad, hess = self.inner.slopes(z + y["offset"], y["label"])
+        return np.asarray(y["weight"] * grad), np.asarray(y["weight"] * hess)
+
+    def total(self, z: Vector, y: Any, weights: Vector | None = None) -> float:
+        """Sum of the values, `weights` times."""
+        both = y["weight"] if weights is None else y["weight"] * weights
+        return self.inner.total(z + y["offset"], np.ascontiguousarray(y["label"]), both)
+
+    def prox(self, v: Vector, y: Any, step: float | Vector) -> Vector:
+        """That of the inner loss around v + offset, with a step times the weight."""
+        moved = self.inner.prox(v + y["offset"], np.ascontiguousarray(y["label"]), step * y["weight"])
+        return np.asarray(moved - y["offset"])
+
+    def conjugate(self, t: Vector, y: Any) -> Vector:
+        """Weight times that of the inner loss at t / weight, less t offset."""
+        inner = self.inner.conjugate(t / y["weight"], np.ascontiguousarray(y["label"]))
+        return np.asarray(y["weight"] * inner - t * y["offset"])
+
+    def recover(self, r: Vector) -> tuple[Vector, Vector] | None:
+        """That of the inner loss: an offset is a constant of its row; None where rows have weights."""
+        return None if self.weighted else self.inner.recover(r)
+
+    def check_labels(self, y: Any) -> None:
+        """Raise InputError where a label is outside what the inner loss is defined for."""
+        self.inner.check_labels(bare_labels(y))

@@ -281,15 +281,17 @@ class NegativeBinomial(Loss):
 
     Parameters
     ----------
-    dispersion : float
-        How much more than Poisson the counts vary, above 0.
+    dispersion : float or None
+        How much more than Poisson the counts vary, above 0; None leaves it open, and fits begin at 1.
     """
 
     name = "negative_binomial"
     task = "counts"
     parameters = ("dispersion",)
 
-    def __init__(self, dispersion: float = 1.0) -> None:
+    def __init__(self, dispersion: float | None = None) -> None:
+        self.leaves_open = dispersion is None
+        dispersion = 1.0 if dispersion is None else dispersion
         if not is_number(dispersion) or not LEAST_DISPERSION <= dispersion <= MOST_DISPERSION:
             raise InputError(
                 f"dispersion={dispersion!r} is not allowed: it must lie between {LEAST_DISPERSION:g} and "

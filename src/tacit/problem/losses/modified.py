@@ -27,9 +27,8 @@ import numpy as np
 
 from tacit.errors import InputError
 from tacit.problem.losses.base import LEAST_EPSILON, SLACK, Loss
-from tacit.problem.losses.logistic import Logistic
+from tacit.problem.losses.logistic import Logistic, Softmax
 from tacit.problem.losses.sigmoid import Sigmoid
-from tacit.problem.losses.softmax import Softmax
 from tacit.types import Vector
 
 # --- The unbiased loss of labels that went through randomized response

@@ -47,6 +47,8 @@ class TreeLoss(ABC):
         Whether the sigmoid of the margin is a probability.
     kinked : bool
         Whether leaves are set to a quantile of the residuals, as slopes do not tell how far to go.
+    leaves_open : bool
+        As in `Loss`: trees have no loss with a number that is estimated.
     """
 
     name: str
@@ -55,6 +57,7 @@ class TreeLoss(ABC):
     log_odds: bool = False
     kinked: bool = False
     least_slope: float = 0.0
+    leaves_open: bool = False
 
     @abstractmethod
     def value(self, z: Vector, y: Vector) -> Vector:

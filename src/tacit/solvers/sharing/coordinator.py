@@ -11,8 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tacit.problem.losses.base import Loss
-from tacit.problem.losses.rows import bare_labels
+from tacit.problem.losses.base import Loss, bare_labels
 from tacit.solvers.base import Problem, Progress, best_constant, constant_loss, label_spread, negligible_objective
 from tacit.solvers.duality import balanced, is_certifiable, lower_bound, weighted_mean
 from tacit.types import Arrays, Vector
