@@ -39,7 +39,7 @@ demo: $(READY)
 
 check: $(READY)
 	$(BIN)/ruff check src tests bench docs papers
-	$(BIN)/ruff format --check src tests bench papers docs/*.py docs/images/*.py
+	$(BIN)/ruff format --check src tests bench papers docs/*.py docs/images/*.py docs/gallery/*.py
 	$(BIN)/mypy
 
 # Style and types are checked beside the tests, and end them where something is wrong.

@@ -202,7 +202,8 @@ def html_card(title: str, rows: Iterable[tuple[str, str | Sequence[str]]], *, he
     rows = list(rows)
     pairs = [(name, value) for name, value in rows if isinstance(value, str)]
     cells = (
-        f'<tr><th scope="row" style="{_CELL}">{escape(name)}</th><td style="{_CELL}">{escape(value)}</td></tr>'
+        f'<tr><th scope="row" style="{_CELL}">{escape(name)}</th>'
+        f'<td style="{_CELL};overflow-wrap:anywhere">{escape(value)}</td></tr>'
         for name, value in pairs
     )
     parts += [f'<table style="margin:.3em 0">{"".join(cells)}</table>'] if pairs else []

@@ -11,6 +11,7 @@ from scipy.stats import norm
 from tacit.audit.auditor import judge_game, refutes
 from tacit.audit.game import Game, Guesses, lower_bound, rates
 from tacit.audit.scene import Scene, WorstPair, scenes, search
+from tacit.problem.losses import Softmax
 from tests.audit import toy
 from tests.audit.test_replay import CLAIMED, claimed_of, gram
 
@@ -90,9 +91,9 @@ def test_rates_of_false_alarms_and_misses() -> None:
 # --- the proven mechanism, and a broken one ----------------------------------------------------------
 
 
-@pytest.fixture(scope="module")
-def pair() -> WorstPair:
-    plan = gram(epsilon=EPSILON)
+@pytest.fixture(scope="module", params=["logistic", Softmax(4), "poisson"], ids=["two classes", "four", "counts"])
+def pair(request: pytest.FixtureRequest) -> WorstPair:
+    plan = gram(epsilon=EPSILON, loss=request.param)
     return search(scenes(plan, "shop", (300,)), claimed_of(plan, "shop"), 50, np.random.default_rng(1), transcripts=4)
 
 
@@ -103,14 +104,16 @@ EPSILON = 8.0  # at which 400 runs tell more than 2400 do at 1
 def test_gram_and_half_its_noise(pair: WorstPair, half: bool) -> None:
     """Sound: the bound is below what is claimed at 95 %. Half the noise: it is above.
 
-    A pair that uses 0.8 of the claim is then found in 99.99 % of all games, and one that uses 0.7 in 98 %.
+    A pair that uses 0.8 of the claim is then found in 99.99 % of all games, and one that uses 0.7 in 98 %. Of several
+    classes a pair uses less in a likely run, where nobody is sure of a wrong class: it takes more runs.
     """
     scene = pair.scene
     scene.used = toy.half(scene.planned) if half else scene.planned
-    guesses = Game(scene, pair.first, pair.second).play(400, seed=1)
+    several = scene.plan.problem.loss.outputs > 1
+    guesses = Game(scene, pair.first, pair.second).play(1200 if several and half else 400, seed=1)
     bound = lower_bound(guesses, 1e-5)
     print(f"half={half}: epsilon at least {bound.epsilon_curve:.3f} by the curve, {bound.epsilon_any:.3f} by any")
     claim = next(claim for claim in scene.plan.certificate().claims if claim.party == "shop")
-    assert pair.ratio > 0.7
+    assert pair.ratio > (0.6 if several else 0.7)
     assert (bound.epsilon_curve > EPSILON) == half
     assert refutes(bound, claim) == half

@@ -17,6 +17,7 @@ from tacit.errors import RunError
 from tacit.plan import Plan
 from tacit.privacy.accountant import add_up
 from tacit.privacy.releases import Allowed, AllowedResponse, Releaser
+from tacit.problem.losses import Softmax
 from tests.audit import toy
 from tests.plans import feature_plan
 
@@ -160,7 +161,7 @@ def test_directed_neighbours_are_all_there() -> None:
 def gram(**asked: object) -> Plan:
     asked = {"epsilon": 1.0, **asked}
     return feature_plan(
-        loss="logistic",
+        loss=asked.pop("loss", "logistic"),
         penalty="l2",
         alpha=1e-3,
         fit_intercept=True,
@@ -191,6 +192,8 @@ def claimed_of(plan: Plan, party: str) -> ClaimedPrivacy:
         ({"neighbours": "zero-out"}, "shop", 300),
         ({"protect": "everyone"}, "shop", 300),
         ({"protect": "everyone"}, "bank", 300),
+        ({"loss": Softmax(4)}, "shop", 150),
+        ({"loss": "poisson"}, "shop", 150),
         ({"mechanism": "shares"}, "bank", 150),
         ({"mechanism": "shares", "epsilon": 8.0, "neighbours": "zero-out"}, "shop", 150),
     ],

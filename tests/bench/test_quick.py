@@ -21,6 +21,7 @@ CHEAP = (
     "baselines",
     "private",
     "private_rounds",
+    "families",
     "graph",
     "graph-private",
     "graph-sets",

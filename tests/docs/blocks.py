@@ -20,6 +20,7 @@ from types import ModuleType
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 GENERATED = {DOCS / "reference" / name for name in ("cli.md", "job.md", "python.md", "certificate.md")}
+GALLERY = sorted((DOCS / "gallery").glob("*.py"))
 PAGES = [ROOT / "README.md", *sorted(set(DOCS.rglob("*.md")) - GENERATED)]
 
 NOT_RUN = {

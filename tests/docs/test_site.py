@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.docs.blocks import DOCS, GENERATED, PAGES
+from tests.docs.blocks import DOCS, GALLERY, GENERATED, PAGES
 
-for package in ("sphinx", "myst_parser", "furo", "latex2mathml"):
+for package in ("sphinx", "myst_parser", "furo", "latex2mathml", "sphinx_gallery"):
     pytest.importorskip(package, reason=f"needs {package}: pip install -e '.[docs]'")
 
 
@@ -27,6 +27,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "-q",
         "-W",
         "--keep-going",
+        "-Dplot_gallery=0",  # tests/docs/test_gallery.py runs the scripts
         "-d",
         folder / "doctrees",
         DOCS,
@@ -41,6 +42,11 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_every_page_is_built(site: Path) -> None:
     wanted = {page.relative_to(DOCS).with_suffix(".html") for page in {*PAGES, *GENERATED} if page.is_relative_to(DOCS)}
     assert not [page for page in wanted if not (site / page).is_file()]
+
+
+def test_every_script_of_the_gallery_has_a_page(site: Path) -> None:
+    assert len(GALLERY) == 8
+    assert not [script.name for script in GALLERY if not (site / "examples" / f"{script.stem}.html").is_file()]
 
 
 def test_nothing_is_loaded_from_elsewhere(site: Path) -> None:

@@ -230,7 +230,8 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"penalty": "l1"}, "penalty='l1' is for two classes and the labels have 3"),
     ({"penalty": "elastic_net"}, "penalty='elastic_net' is for two classes"),
     ({"method": "averaged"}, "method='averaged' does not fit: it is for two classes"),
-    ({"privacy": Privacy(epsilon=1.0)}, "privacy of rows is for two classes, and the labels have 3"),
+    ({"privacy": Privacy(epsilon=1.0, label_epsilon=1.0)}, "label_epsilon with more than two classes"),
+    ({"privacy": Privacy(epsilon=1.0, protect="everyone")}, "proven for loss='logistic'"),
     ({"privacy": Privacy(epsilon=1.0, mechanism="shares")}, "privacy of rows is for two classes"),
 ]
 
@@ -273,3 +274,18 @@ def test_hard_numbers_end_in_an_optimum_or_one_line() -> None:
         model = VerticalClassifier(alpha=1e-3, tol=1e-6, max_rounds=400).fit(wild, y)
         wanted = theirs(wild, y, alpha=1e-3)
         assert objective(model, wild, y, 1e-3) <= objective(wanted, wild, y, 1e-3) * (1 + 1e-4)
+
+
+def test_private_columns_help_the_label_holder() -> None:
+    """Ten digits, the lower half of the picture protected: better than the label holder alone, and the sums hold."""
+    X, y = load_digits(return_X_y=True)
+    order = np.random.default_rng(0).permutation(len(y))
+    X, y, train = X[order] / 16, y[order], slice(0, 1300)
+    privacy = Privacy(epsilon=4.0, row_norm=3.5, noise_seed=1)
+    joint = VerticalClassifier(parties=[32, 32], alpha=1e-3, privacy=privacy).fit(X[train], y[train])
+    alone = VerticalClassifier(parties=[32], alpha=1e-3).fit(X[train, :32], y[train])
+    assert joint.score(X[1300:], y[1300:]) > alone.score(X[1300:, :32], y[1300:]) + 0.02
+    assert joint.coef_.shape == (10, 64)
+    np.testing.assert_allclose(joint.coef_.sum(axis=0), 0, atol=1e-9)
+    np.testing.assert_allclose(joint.predict_proba(X[:5]).sum(axis=1), 1)
+    assert joint.certificate_.epsilon(1e-5) <= 4.0

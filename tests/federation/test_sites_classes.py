@@ -117,3 +117,35 @@ def test_a_node_with_a_label_outside_the_agreed_classes_is_refused(tmp_path: Pat
     loop = Loopback(files, tmp_path / "sites")
     with pytest.raises(RunError):
         loop.run(job_text(files, "flare", "samples", top="rounds = 2"))
+
+
+def test_private_columns_between_sites_and_their_joint_predictions(tmp_path: Path) -> None:
+    """Parts as the sites wrote them, multiplied out by hand, are what the sites predict together."""
+    pytest.importorskip("private_set_intersection", reason="needs tacit[align]")
+    files = write_columns(tmp_path)
+    private = '[privacy]\nepsilon = 8\nrow_norm = 1.5\n[encode]\nscale = "none"'
+    loop = Loopback(files, tmp_path / "sites")
+    loop.run(job_text(files, "flare", "features", more=private))
+    loop.run(PredictionRequest(RUN, tuple(files)).to_toml(), PREDICT)
+    got = read((tmp_path / "sites/bank" / PREDICT / "predictions.csv").read_text())
+    joint = json.loads((tmp_path / "sites/bank" / RUN / "model/joint.json").read_text())
+    wanted = {key: np.array(joint["constant"]) for key in got}
+    for name, path in files.items():
+        record = json.loads((tmp_path / "sites" / name / RUN / "model" / f"{name}.json").read_text())
+        assert (record["clip"] is None) == (name == "bank")
+        for row in csv.DictReader(path.read_text().splitlines()):
+            cells = np.array([float(row[column]) for column in record["columns"]])
+            wanted[row["customer"]] = wanted[row["customer"]] + by_hand(cells, record)
+    for key, scores in got.items():
+        np.testing.assert_allclose(scores, wanted[key], rtol=0, atol=1e-7)
+
+
+def by_hand(cells: np.ndarray, record: dict) -> np.ndarray:
+    """A part's scores of a row, from the definition."""
+    coef, offset = np.array(record["coef"]), np.array(record["offset"])
+    if record["clip"] is None:
+        return coef @ cells - offset
+    clip = record["clip"]
+    centre = np.array(clip["centre"])
+    away = cells * min(1.0, clip["norm"] / np.linalg.norm(cells)) - centre
+    return coef @ (centre + away * min(1.0, clip["radius"] / np.linalg.norm(away))) - offset

@@ -59,6 +59,10 @@ SAMPLES = {
     "primal": ("ring", "rounds = 2", "[privacy]\nepsilon = 4\n[model]\nmethod = 'primal'"),
     "pdml": ("ring", "rounds = 2", "[privacy]\nepsilon = 4\nlabel_epsilon = 2\n[model]\nmethod = 'pdml'"),
 }
+FEATURE_FAMILIES = {
+    "gram, four classes": "[privacy]\nepsilon = 2\n[model]\nclasses = 4",
+    "gram, counts": "[privacy]\nepsilon = 2\n[model]\nloss = 'poisson'",
+}
 FAMILIES = {
     "gaussian, four classes": "[privacy]\nepsilon = 4\n[model]\nclasses = 4",
     "gaussian, counts": "[privacy]\nepsilon = 4\nlabel_norm = 8\n[model]\nloss = 'poisson'",
@@ -94,7 +98,7 @@ def said_of(kind: str) -> str:
 def feature_world(case: str, kind: str, parties: tuple[str, ...] = ("bank", "shop", "phone")) -> World:
     """A feature split; the labels are with the first party."""
     few = "rounds = 4" if case == "labels" else ""
-    lines = ["[job]", 'name = "neighbours"', few, encoding(kind, FEATURES[case], "")]
+    lines = ["[job]", 'name = "neighbours"', few, encoding(kind, (FEATURES | FEATURE_FAMILIES)[case], "")]
     for name in parties:
         own = "label" if kind == "sparse" else "y"
         lines += ["[[party]]", f'name = "{name}"', *([f'label = "{own}"'] if name == parties[0] else [])]

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 
 from tacit import Privacy
 from tacit.errors import InputError
 from tacit.privacy.verify import verify
+from tacit.problem.losses import Softmax
 from tests.plans import feature_plan
 
 FORMS = {
     "A": {},
     "A, labels": {"label_epsilon": 1.0},
+    "A, classes": {"loss": Softmax(4)},
+    "A, counts": {"loss": "poisson"},
     "B": {"refit": True},
     "C": {"protect": "everyone"},
     "C, predictions stay": {"protect": "everyone", "predictions": "label-holder"},
@@ -112,9 +117,34 @@ def test_what_no_theorem_covers_is_refused_in_one_line(said):
     assert "\n" not in message
 
 
-def test_poisson_has_no_bound():
-    with pytest.raises(InputError, match="no bound"):
-        plan(loss="poisson")
+@pytest.mark.parametrize("loss", ["gamma", "tweedie", "negative_binomial", "squared_hinge"])
+def test_losses_without_a_bound_are_refused(loss):
+    with pytest.raises(InputError, match=r"has no bound.* poisson for counts and amounts"):
+        plan(loss=loss)
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"label_epsilon": 1.0}, "label_epsilon with more than two classes"),
+        ({"protect": "everyone"}, "it is proven for loss='logistic'"),
+        ({"refit": True}, "refit=True: it is for two classes"),
+    ],
+)
+def test_what_no_theorem_covers_of_several_classes_is_refused_in_one_line(change, said):
+    with pytest.raises(InputError, match=said) as refusal:
+        plan(loss=Softmax(3), **change)
+    assert "\n" not in str(refusal.value)
+
+
+def test_classes_and_counts_are_planned_with_their_bounds():
+    classes, counts = (plan(loss=loss).private for loss in (Softmax(5), "poisson"))
+    fit = classes.settings.fits["b"]
+    assert (fit.slope, fit.weight, fit.score_column) == (math.sqrt(2), 0.2, False)
+    assert fit.gradient_sd == pytest.approx(fit.gram_sd * math.sqrt(2) * math.sqrt(fit.steps) / (math.sqrt(2) * 0.2))
+    assert "5 scores, one of each class" in classes.certificate.per_party["a"]
+    assert (counts.settings.fits["b"].slope, counts.settings.fits["b"].weight) == (2.0, 1.0)
+    assert classes.traffic["b"][0] == 8 * 6 * 500  # five scores and a label for each row
 
 
 def test_randomized_labels_of_the_sigmoid_loss_fit_its_own_modified_loss():

@@ -31,7 +31,7 @@ from tacit.mechanisms.gaussian.settings import (
 )
 from tacit.mechanisms.gram.fit import DIFFERENCE, SQUARE
 from tacit.mechanisms.gram.plan import EVALUATION_SHARES
-from tacit.mechanisms.gram.settings import CONSTANT, bounds
+from tacit.mechanisms.gram.settings import CLASS_CONSTANT, CONSTANT, bounds
 from tacit.mechanisms.shares.sides import exact_sensitivity
 from tacit.plan.terms import with_row_norms
 from tacit.privacy.calibration import budget_mu
@@ -140,6 +140,13 @@ def fit_cost(squared_side: Any) -> Statement:
     return lambda s: gradients(squared_side) / number(s["gradient"]) + frobenius_squared / number(s["gram"]) <= 1
 
 
+def class_cost(s: Squares) -> Any:
+    """In units of sqrt 2: both rows are sure of one wrong class, of two different ones, or one row of the right one."""
+    constant = 1 / number(s["constant"])
+    moves = (distance_squared, A + B - C + constant, A + constant, B + constant)
+    return z3.And(*(one / number(s["gradient"]) + frobenius_squared / number(s["gram"]) <= 1 for one in moves))
+
+
 def centre_cost(s: Squares) -> Any:
     return distance_squared / number(s["mean"]) + (A - B) * (A - B) / number(s["trace"]) <= 1
 
@@ -162,6 +169,13 @@ def gram_bounds() -> dict[str, Bound]:
             fit_cost(side),
             some(one_sign, "gram", "gradient"),
             by_hand=EACH_STEP,
+        ),
+        "the Gram matrix beside gradients of several classes": Bound(
+            "gram.md, theorem 2a",
+            PAIR,
+            class_cost,
+            some(one_sign, "gram", "gradient") | {"constant": 1 / rational(CLASS_CONSTANT**2)},
+            by_hand=f"a convex function of p and p' is largest at unit vectors; {EACH_STEP}",
         ),
         "the mean beside the trace": Bound(
             "gram.md, theorem 3",

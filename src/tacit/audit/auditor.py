@@ -69,7 +69,7 @@ def named_attacks(plan: Plan, rng: np.random.Generator, *, repeatable: bool = Fa
     """Run the plan once, with noise from the system or, to be repeated, from `rng`, and try on it whatever applies."""
     seen = watch(plan, WATCHED_ROWS, rng, repeatable=repeatable)
     findings = []
-    if plan.problem.loss.task == "classification":
+    if plan.problem.loss.task == "classification" and plan.problem.loss.outputs == 1:
         findings.append(_labels(plan, seen))
     projected = plan.private is not None and plan.private.mechanism.noise_in_column_space
     for name in plan.party_names:
@@ -79,7 +79,8 @@ def named_attacks(plan: Plan, rng: np.random.Generator, *, repeatable: bool = Fa
         if projected:
             findings.append(_column_space(plan, seen, name, shares, rng))
     linear = [part for part in seen.result.model.parts if isinstance(part, PartyModel)]  # trees have no coefficients
-    return findings + [_model(plan, part, rng) for part in linear]
+    # of several classes the coefficients of each are read off its scores in the same way: the first stands for all
+    return findings + [_model(plan, part if part.outputs == 1 else part.of_class(0), rng) for part in linear]
 
 
 def _labels(plan: Plan, seen: WatchedRun) -> AttackResult:

@@ -376,9 +376,14 @@ def _raw(party: str, rows: Vector) -> RawTable:
 
 
 def _labels(plan: Plan, rows: int, rng: np.random.Generator) -> Vector:
-    """Fair coins; one of each, so that there are two classes."""
+    """Fair coins or classes, one of each among them; counts; numbers."""
+    outputs = plan.problem.loss.outputs
+    if outputs > 1:
+        return np.append(np.arange(outputs), rng.integers(outputs, size=max(0, rows - outputs)))[:rows].astype(float)
     if plan.problem.loss.task == "counts":
-        return rng.poisson(2.0, size=rows).astype(np.float64)
+        counts = rng.poisson(2.0, size=rows).astype(np.float64)
+        counts[0] = LARGE_COUNT
+        return counts
     if plan.problem.loss.task != "classification":
         return np.asarray(rng.normal(size=rows))
     labels = np.where(rng.random(rows) < 0.5, 1.0, -1.0)
@@ -392,6 +397,7 @@ def _labels(plan: Plan, rows: int, rng: np.random.Generator) -> Vector:
 ROUNDING = 1e-9  # a ratio may exceed 1 by this: the planned noise allows for the rounding of the sums
 SAME = 1e-9  # messages of equal releases may differ by this: products are summed in another order
 HUGE = 1e6
+LARGE_COUNT = 50.0  # of the row that is exchanged: its derivative is at the bound
 STARTS = 3  # the worst directed pairs, each from its own scene, from which the search goes uphill
 REPLACE, ZERO = "replace-one", "zero-out"
 

@@ -217,7 +217,7 @@ class SeveralScores(OneScore):
 
         It is found among constants that sum to zero, so that rounding along (1, ... 1) never grows.
         """
-        basis = _balanced_basis(self.outputs)
+        basis = balanced_basis(self.outputs)
         eigenvalues, vectors = np.linalg.eigh(basis.T @ total @ basis)
         keep = eigenvalues > FLAT * eigenvalues[-1]
         part = basis @ vectors[:, keep]
@@ -237,7 +237,7 @@ class SeveralScores(OneScore):
 
 
 @cache
-def _balanced_basis(outputs: int) -> Vector:
+def balanced_basis(outputs: int) -> Vector:
     """An orthonormal basis of the vectors that sum to zero, as columns (Helmert's)."""
     basis = np.zeros((outputs, outputs - 1))
     for k in range(1, outputs):

@@ -97,8 +97,8 @@ def audit_any(plan: Plan, effort: Effort, observe: Observer | None = None) -> Au
     from tacit.audit.graph import audit_graph
     from tacit.plan import FeatureSplit, SampleSplit
 
-    if plan.problem.loss.outputs > 1 and not (plan.private and plan.layout.split == SampleSplit.split):
-        raise InputError("tacit audit attacks no model of more than two classes, but for one of private rows of nodes")
+    if plan.problem.loss.outputs > 1 and (plan.private is None or plan.private.privacy.epsilon is None):
+        raise InputError("tacit audit attacks models of more than two classes where rows are protected, and no others")
     audits = {FeatureSplit.split: audit, SampleSplit.split: audit_graph}
     return audits[plan.layout.split](plan, effort, observe)
 

@@ -344,7 +344,10 @@ def reads_as_number(text: str) -> bool:
 
 
 def _as_numbers(table: ArrowTable, name: str, column: Any, kind: str, *, days: bool, trained: bool) -> Any:
-    """Dates as days, texts as what they say."""
+    """Dates as days, also where they are texts such as 2026-01-31; texts as what they say."""
+    if kind == CATEGORY and days:
+        dated = _dated(column)
+        column, kind = dated, kind if dated is column else DATE
     if kind == DATE and days:
         try:
             micros = column.cast(pa.timestamp("us"), safe=False).cast(pa.int64())
@@ -366,6 +369,14 @@ def _as_numbers(table: ArrowTable, name: str, column: Any, kind: str, *, days: b
             "trained on numbers: give it as in training"
         )
     raise _unfit(table, name, column)
+
+
+def _dated(column: Any) -> Any:
+    """Texts such as 2026-01-31 as dates, as a frame that pandas read from a file holds them; others as they are."""
+    try:
+        return column.cast(pa.string()).cast(pa.date32())
+    except pa.ArrowException:
+        return column
 
 
 def _parsed(table: ArrowTable, name: str, *, trained: bool) -> Any:

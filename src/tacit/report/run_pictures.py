@@ -14,7 +14,7 @@ Draw = Callable[[Any], None]
 SIZE = (3.7, 2.9)  # inches: narrow, so that text is large enough on a telephone
 LONGEST_NAME = 14  # characters of a name beside an axis
 SAME = 1e-12  # nodes' models that differ by less, relatively, are one but for rounding
-TOGETHER = "all data in one place"
+JOINT_MODEL, TOGETHER = "joint model", "all data in one place"
 MARKS = 30  # rounds up to which each has a mark
 
 
@@ -24,12 +24,13 @@ def short(name: str, most: int = LONGEST_NAME) -> str:
 
 
 def roc(curves: Sequence[tuple[str, Sequence[Sequence[float]], float]]) -> Draw:
-    """ROC curves by title, with the area under each."""
+    """ROC curves by title, with the area under each; the first colour and a thick line for the joint model alone."""
+    start = 0 if curves[0][0] == JOINT_MODEL else 1
 
     def draw(figure: Any) -> None:
         axes = figure.subplots()
         axes.plot([0, 1], [0, 1], color=SOFT, linestyle=":", linewidth=1)
-        for number, (title, (false, true), area) in enumerate(curves):
+        for number, (title, (false, true), area) in enumerate(curves, start):
             first = number == 0
             axes.plot(
                 false,
@@ -73,7 +74,7 @@ def bars(rows: Sequence[tuple[str, float]], title: str) -> Draw:
 
     def draw(figure: Any) -> None:
         axes = figure.subplots()
-        names, values = [short(name, 18) for name, _ in rows], [value for _, value in rows]
+        names, values = [short(name, len(TOGETHER)) for name, _ in rows], [value for _, value in rows]
         places = list(range(len(rows)))[::-1]
         for number, (place, value) in enumerate(zip(places, values, strict=True)):
             axes.plot(value, place, "o", color=SERIES[number % len(SERIES)], markersize=8)
@@ -82,6 +83,7 @@ def bars(rows: Sequence[tuple[str, float]], title: str) -> Draw:
         axes.set_ylim(-0.6, len(rows) - 0.3)
         axes.margins(x=0.18)
         axes.grid(visible=False, axis="x")
+        axes.locator_params(axis="x", nbins=4)
         axes.set_xlabel(title)
 
     return draw

@@ -12,7 +12,7 @@ import numpy as np
 
 from tacit.columns.spec import AUTO
 from tacit.plan.describe import strengths
-from tacit.report.run_pictures import SAME, TOGETHER
+from tacit.report.run_pictures import JOINT_MODEL, SAME, TOGETHER
 from tacit.report.verdict import BETTER as BETTER_THAN
 from tacit.report.verdict import SAME as SAME_AS
 from tacit.report.verdict import verdict
@@ -131,7 +131,7 @@ def models_of(run: SavedRun) -> list[dict[str, Any]]:
 def title_of(model: Mapping[str, Any]) -> str:
     """A model in words."""
     if model["kind"] == JOINT:
-        return "joint model"
+        return JOINT_MODEL
     return f"{model['party']} alone" if model["kind"] == ALONE else TOGETHER
 
 

@@ -459,7 +459,7 @@ def difference(joint: Vector, other: Vector) -> Measures:
 def loss_title(loss: str) -> str:
     """The mean of a loss in words."""
     return {"logistic": "log loss", "softmax": "log loss", "squared": "mean squared error"}.get(
-        loss, f"mean {loss.replace('_', ' ')} loss"
+        loss, f"mean {loss.replace('_', ' ').replace('poisson', 'Poisson').replace('tweedie', 'Tweedie')} loss"
     )
 
 

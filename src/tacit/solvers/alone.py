@@ -16,11 +16,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from scipy import sparse
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
+from tacit.blocks import coef_of_classes
 from tacit.blocks.curves import CurveBlock, TableBlock
 from tacit.blocks.dense import Block
 from tacit.columns.compact import CurveMatrix
@@ -50,6 +52,8 @@ def corrected_scores(problem: Problem, block: Block, labels: Vector, folds: int,
     """
     loss, smooth = problem.loss, problem.loss.smooth and problem.loss.convex
     if not smooth or problem.regularizer.form != "quadratic" or block.d > MOST_COLUMNS or block.n < 2 * folds:
+        return None
+    if loss.outputs > 1:
         return None
     parts = [_LeftOut(problem, block, labels, slice(k, None, folds)) for k in range(folds)]
     unit = abs(loss.total(block.predict(start[:-1]) + start[-1], labels, problem.row_weights)) / problem.total
@@ -131,14 +135,19 @@ TOL = 1e-6
 
 @dataclass(frozen=True)
 class OwnFit:
-    """A linear model of one party's columns: its score of a row is row . coef + intercept."""
+    """A linear model of one party's columns: its score of a row is row . coef + intercept.
+
+    Of more than two classes `coef` has a row for each, and `intercept` a number, as have the scores of a row.
+    """
 
     coef: Vector
-    intercept: float
+    intercept: Any
 
     def predict(self, block: Block) -> Vector:
         """Score of each row of a block without a centre."""
-        return block.predict(self.coef) + self.intercept
+        if self.coef.ndim == 1:
+            return np.asarray(block.predict(self.coef) + self.intercept)
+        return np.asarray(np.column_stack([block.predict(own) for own in self.coef]) + self.intercept)
 
 
 Solvers = tuple[Solver, ...]
@@ -162,8 +171,10 @@ def fit_alone(
     party.finish(coordinator.closing())
     if not np.isfinite(party.coef).all():
         raise RunError("the label holder's own fit is not finite: scale its columns to moderate size, or raise alpha")
-    offset = 0.0 if centred.centre is None else float(centred.centre @ party.coef)
-    return OwnFit(party.coef, float(coordinator.intercept) - offset)
+    coef = coef_of_classes(party.coef, own.loss.outputs)
+    offset = 0.0 if centred.centre is None else coef @ centred.centre
+    constant = coordinator.intercept - offset
+    return OwnFit(coef, constant if own.loss.outputs > 1 else float(constant))
 
 
 def _own_sums(step: Callable[[int, Arrays], Arrays], exchange: int, message: Arrays) -> Arrays:
@@ -186,8 +197,8 @@ def out_of_fold(
     if own.fit_intercept:
         centred = block.without_centre()
         centre = centred.set_centre(weights)
-        constant = whole.intercept + float(centre @ whole.coef)
-        scores = corrected_scores(own, centred, labels, folds, np.append(whole.coef, constant))
+        start = np.append(whole.coef, whole.intercept + whole.coef @ centre)
+        scores = corrected_scores(own, centred, labels, folds, start)
         if scores is not None:
             return scores
     if block.n < 2 * folds:
@@ -199,13 +210,13 @@ def _fold_by_fold(
     problem: Problem, block: Block, labels: Vector, solvers: Solvers, folds: int, weights: Vector | None
 ) -> Vector:
     """The same by a fit for each fold, which copies the rows of the others."""
-    scores, fold = np.empty(block.n), np.arange(block.n) % folds
+    scores, fold = np.empty((block.n, problem.loss.outputs)), np.arange(block.n) % folds
     for one in range(folds):
         seen, rest = np.flatnonzero(fold != one), np.flatnonzero(fold == one)
         part = None if weights is None else weights[seen]
         fit = fit_alone(problem, block.take(seen), labels[seen], solvers, part)
-        scores[rest] = fit.predict(block.take(rest))
-    return scores
+        scores[rest] = fit.predict(block.take(rest)).reshape(rest.size, -1)
+    return scores if problem.loss.outputs > 1 else scores[:, 0]
 
 
 # --- Curves as stiff as does best on rows left out
@@ -227,7 +238,7 @@ def fit_and_scores(
         part = block if to is None else _times(block, to)
         whole = fit_alone(problem, part, labels, solvers, weights)
         scores = out_of_fold(problem, part, labels, solvers, folds, weights, whole=whole)
-        whole = whole if to is None else OwnFit(to @ whole.coef, whole.intercept)
+        whole = whole if to is None else OwnFit((to @ whole.coef.T).T, whole.intercept)
         found.append((whole, scores))
     losses = [problem.loss.value(scores, labels) for _, scores in found]
     return found[clearly_best(losses, weights)]

@@ -5,10 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 from tacit.mechanisms.gram.fit import GRADIENT, GRAM, MEAN, TRACE
+from tacit.problem.losses import Softmax
 from tests.algorithms.gram.replay import Case, plan_of
 
 ROWS, COLUMNS = 5, 3
-TARGETS: dict[str, tuple[str, dict]] = {
+CLASSES = Softmax(4)
+TARGETS: dict[str, tuple[object, dict]] = {
     "half": ("logistic", {}),
     "logistic": ("logistic", {"label_epsilon": 1.5}),
     "hinge": ("hinge", {}),
@@ -17,11 +19,13 @@ TARGETS: dict[str, tuple[str, dict]] = {
     "squared": ("squared", {}),
     "huber": ("huber", {}),
     "absolute": ("absolute", {}),
+    "classes": (CLASSES, {}),
+    "counts": ("poisson", {}),
     "refit": ("logistic", {"refit": True}),
     "bits": ("logistic", {"epsilon": 1.0, "protect": "everyone"}),
     "symbols": ("logistic", {"epsilon": 4.0, "protect": "everyone"}),
 }
-TWO_SIGNED = ("squared", "huber", "absolute")
+TWO_SIGNED = ("squared", "huber", "absolute", "counts")
 
 
 def case(target: str, rng: np.random.Generator, *, neighbours: str = "replace-one", wide: float = 2.0, **more) -> Case:
@@ -32,6 +36,11 @@ def case(target: str, rng: np.random.Generator, *, neighbours: str = "replace-on
     inbox = {"offset": offset, "labels": signs}
     if target in TWO_SIGNED:
         inbox["labels"] = rng.normal(0, 3, ROWS)
+    if target == "counts":
+        inbox["labels"] = rng.choice([0.0, 1.0, 3.0, 1e6], ROWS)
+    if target == "classes":
+        inbox["offset"] = rng.uniform(-wide, wide, ROWS * CLASSES.outputs)
+        inbox["labels"] = rng.integers(CLASSES.outputs, size=ROWS).astype(float)
     if target == "bits":
         inbox = {"symbols": signs, "cuts": np.zeros(0), "middles": np.sort(rng.normal(0, 2, 2))}
     if target == "symbols":

@@ -92,7 +92,7 @@ class Replayer:
 
 
 @functools.cache
-def plan_of(loss: str, rows: int, columns: int, **privacy: object) -> Plan:
+def plan_of(loss: object, rows: int, columns: int, **privacy: object) -> Plan:
     """A plan of two parties, the first with the labels."""
     return feature_plan(
         loss=loss, penalty="l2", alpha=1e-3, fit_intercept=True, method="auto", rho="auto", max_rounds=10, tol=1e-4,

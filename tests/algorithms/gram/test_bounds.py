@@ -6,11 +6,11 @@ import math
 
 import numpy as np
 import pytest
-from scipy.special import expit
+from scipy.special import expit, softmax
 
 from tacit.mechanisms.gram import fit, settings
 from tacit.mechanisms.gram.fit import side_columns
-from tacit.mechanisms.gram.settings import CONSTANT, Response, bounds
+from tacit.mechanisms.gram.settings import CLASS_CONSTANT, CONSTANT, Classes, Counts, Response, bounds
 from tacit.problem.losses.modified import flip_of, modified
 from tacit.problem.registry import get_loss
 
@@ -155,3 +155,67 @@ def test_a_change_of_loss_is_clipped_and_unbiased(flip):
     truth = fit.row_changes(base, score, labels, clip, 0.0)
     assert np.allclose((1 - flip) * changes[1] + flip * changes[-1], truth)
     assert math.isclose(np.abs(truth).max(), clip)
+
+
+# --- several classes and counts ----------------------------------------------------------------------
+
+
+def test_the_gram_matrix_and_the_gradients_of_classes_together():
+    """Theorem 2a by brute force: any two rows, any two vectors of probabilities, one class."""
+    rng = np.random.default_rng(5)
+    alpha, beta, rho, *_ = vectors(rng)
+    sure = np.where(rng.random((2, MANY, 1)) < 0.7, 1e9, rng.exponential(size=(2, MANY, 1)))
+    p, q = softmax(sure * rng.normal(size=(2, MANY, 4)), axis=2)
+    r, s = p - np.eye(4)[0], q - np.eye(4)[0]
+    dot, steps, weight = (r * s).sum(axis=1), 12, 0.25
+    one = (r**2).sum(axis=1) * alpha**2 + (s**2).sum(axis=1) * beta**2 - 2 * dot * alpha * beta * rho
+    one += ((r - s) ** 2).sum(axis=1) * CLASS_CONSTANT**2
+    size = bounds(math.sqrt(2), weight, steps, one_signed=True, neighbours="replace-one")
+    cost = steps * one / size.gradient**2 + weight**2 * gram(alpha, beta, rho) / size.gram**2
+    assert cost.max() <= 1 + 1e-12
+    assert cost.max() > 0.999
+
+
+@pytest.mark.parametrize("classes", [3, 10])
+def test_the_constants_of_classes(classes):
+    rng = np.random.default_rng(classes)
+    offset = rng.normal(size=(500, classes)) * rng.choice([0.0, 1.0, 30.0, 1e6], size=(500, 1))
+    labels = rng.integers(classes, size=500).astype(float)
+    target = Classes(offset.ravel(), labels, classes)
+    score = rng.normal(size=(500, classes - 1)) * rng.choice([1.0, 1e3, 1e12], size=(500, 1))
+    sizes = np.linalg.norm(target.slope(score), axis=1)
+    assert 1.41 < sizes.max() <= math.sqrt(2)
+    assert 0.999 / classes < target.weight.max() <= 1 / classes
+    assert target.weight.min() >= 0
+    wanted = softmax(target.offset + score @ target.directions.T, axis=1) - np.eye(classes)[labels.astype(int)]
+    np.testing.assert_allclose(target.slope(score) @ target.directions.T, wanted, atol=1e-12)
+
+
+def test_the_curvature_of_a_direction_is_that_of_the_loss():
+    rng = np.random.default_rng(0)
+    offset, labels = rng.normal(size=(200, 4)), rng.integers(4, size=200).astype(float)
+    target, step = Classes(offset.ravel(), labels, 4), 1e-5
+    for j, curvature in enumerate(target.curvatures):
+        move = np.zeros((200, 3))
+        move[:, j] = step
+        bent = (target.slope(move) - target.slope(-move)).sum(axis=0) / (2 * step)
+        np.testing.assert_allclose(bent, curvature * target.weight.sum() * np.eye(3)[j], atol=1e-6)
+
+
+def test_the_constants_of_counts():
+    rng = np.random.default_rng(0)
+    offset = np.concatenate([rng.normal(size=500), [-1e100, -700.0, 700.0, 1e100]])
+    for labels in (rng.poisson(3.0, 504).astype(float), np.zeros(504), np.full(504, 1e100)):
+        target = Counts(offset[:500], labels[:500], 2.0)
+        wide = Counts(offset, labels, 2.0)
+        for one in (target, wide):
+            for size in (0.0, 1.0, 1e3, 1e300):
+                slope = one.slope(size * rng.normal(size=(one.offset.size, 1)))
+                assert np.isfinite(slope).all()
+                assert np.abs(slope).max() <= 2.0
+            assert one.weight.min() >= 0
+            assert one.weight.max() <= 1.0
+    step, target = 1e-6, Counts(offset[:500], rng.poisson(3.0, 500).astype(float), 1e9)
+    bent = (target.slope(np.full((500, 1), step)) - target.slope(np.full((500, 1), -step))).ravel() / (2 * step)
+    usual = target.weight < 1
+    np.testing.assert_allclose(bent[usual], target.curvatures[0] * target.weight[usual], rtol=1e-6)

@@ -9,11 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.algorithms.gram.cases import COLUMNS, ROWS, TARGETS, TWO_SIGNED, case, pair, script, still, turned
+from tacit.mechanisms.gram.settings import Classes
+from tests.algorithms.gram.cases import CLASSES, COLUMNS, ROWS, TARGETS, TWO_SIGNED, case, pair, script, still, turned
 from tests.algorithms.gram.replay import Case, deviations
 
 TINY = 1e-9
-ZERO_OUT = ("half", "hinge", "sigmoid", *TWO_SIGNED)
+ZERO_OUT = ("half", "hinge", "sigmoid", "classes", *TWO_SIGNED)
 FORM_C = ("bits", "symbols")
 
 
@@ -89,11 +90,22 @@ def test_no_pair_of_rows_is_found_that_costs_more(target, seed, first, second, o
     assert all(ratio <= 1 + TINY for ratio in found.values()), found
 
 
+def class_pushes() -> list[np.ndarray]:
+    """Gradients after which two rows are each sure of a class, the same one or another, and both are wrong."""
+    uniform, found = Classes(np.zeros(4 * ROWS), np.ones(ROWS), 4), []
+    for first, second in ((0, 2), (0, 0), (2, 3)):
+        push = np.zeros((COLUMNS + 1, 4))
+        push[0, first], push[1, second] = -1e9, -1e12
+        found.append((push @ uniform.directions).T.ravel())
+    return found
+
+
 def directed(target: str, neighbours: str = "replace-one", **more) -> dict[str, float]:
     """The largest ratio of each group over pairs for which the bounds were made."""
     rng, best = generator("directed", target), {}
     loss_side = case(target, rng).plan.private.settings.fits["guest"]
     width = COLUMNS + (2 if loss_side.score_column else 1)
+    width *= CLASSES.outputs - 1 if target == "classes" else 1
     pushes = [None]
     for size in (1e9, -1e9):
         for place in (0, COLUMNS):
@@ -102,14 +114,24 @@ def directed(target: str, neighbours: str = "replace-one", **more) -> dict[str, 
             pushes.append(push)
     turn = np.zeros(width)
     turn[1] = 1e15
-    for push in [*pushes, turn, -turn]:
-        for cosine, second in ((-1.0, 1.0), (-0.25, 1.0), (0.0, 1.0), (-1.0, 0.0), (0.917, 1.0), (1 - 1e-6, 1.0)):
+    for push in [*pushes, turn, -turn, *(class_pushes() if target == "classes" else ())]:
+        for cosine, second in (
+            (-1.0, 1.0),
+            (-0.5, 1.0),
+            (-0.25, 1.0),
+            (0.0, 1.0),
+            (-1.0, 0.0),
+            (0.917, 1.0),
+            (1 - 1e-6, 1.0),
+        ):
             for offset, label in ((0.0, 1.0), (-3.0, 1.0), (3.0, 1.0)):
                 one = case(target, rng, neighbours=neighbours, script=still(push=push), **more)
                 if "offset" in one.inbox:
                     one.inbox["offset"][:], one.inbox["labels"][:] = offset, label
                 if target == "symbols":
                     one.inbox["symbols"][:] = 1.0
+                if target == "counts":
+                    one.inbox["labels"][0] = 1e6  # so far from the others that both ends of the clip are reached
                 rows, other = turned(cosine, 1.0, second)
                 for group, ratio in one.compare(rows, other, rng).items():
                     best[group] = max(best.get(group, 0.0), ratio)

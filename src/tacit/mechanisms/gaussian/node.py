@@ -448,7 +448,7 @@ class GradientNode(GaussianNode):
     def noise(self) -> Vector | None:
         """About the covariance that noise gives `coef`, from the Gram matrix that came with the centre."""
         given, centre = self.settings, self.centre
-        if centre.gram is None or given.columns > MOST_SHOWN or given.loss.name != "half":
+        if centre.gram is None or given.columns > MOST_SHOWN or given.outputs > 1 or given.score_shift:
             return None
         gram = centred_gram(centre.gram, centre.mean, centre.spread, given.centre_noise)
         ridge, more = float(self._ridge()[0]), self._more(self.mean_z)

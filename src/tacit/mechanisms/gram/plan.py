@@ -86,6 +86,7 @@ class _Shape:
     slope: float
     weight: float
     one_signed: bool
+    directions: int = 1  # of a derivative: C - 1 of C classes
 
 
 class Gram(Mechanism[FeatureSplit]):
@@ -96,6 +97,7 @@ class Gram(Mechanism[FeatureSplit]):
     summary = "each protected party fits once, with noise on sums over all its rows"
     can_leave_out_holder = True
     can_evaluate = True
+    takes_several_classes = True
     noise_remarks = (
         "these are standard deviations of the noise on sums over all rows, each row divided by row_norm, so that its "
         "norm is at most 1",
@@ -209,14 +211,22 @@ def _refuse(privacy: Privacy, problem: Problem, layout: FeatureSplit) -> None:
         (privacy.refit and problem.trees is not None, "refit=True with boosted trees: leave refit out"),
         (privacy.refit and everyone, "refit=True: it is for protect='others'"),
         (privacy.refit and not loss.smooth, f"refit=True: loss={loss.name!r} has kinks: leave refit out"),
-        (privacy.refit and not classifies, "refit=True: it is for two classes: leave refit out"),
+        (privacy.refit and (not classifies or loss.outputs > 1), "refit=True: it is for two classes: leave refit out"),
+        (
+            privacy.label_epsilon is not None and loss.outputs > 1,
+            "label_epsilon with more than two classes: leave it out, or protect the labels alone with epsilon=None",
+        ),
+        (
+            problem.trees is not None and (loss.outputs > 1 or loss.task == "counts"),
+            f"loss={loss.name!r} with boosted trees, which are for two classes and plain numbers: train curves",
+        ),
         (
             everyone and privacy.label_epsilon is not None,
             "label_epsilon: protect='everyone' covers the labels already, so leave it out",
         ),
         (
             everyone and loss.name != "logistic",
-            f"loss={loss.name!r} with protect='everyone': it is proven for loss='logistic'",
+            f"{_said(loss)} with protect='everyone': it is proven for loss='logistic' of two classes",
         ),
         (
             privacy.neighbours == "zero-out" and (everyone or privacy.refit or privacy.label_epsilon is not None),
@@ -234,6 +244,11 @@ def _refuse(privacy: Privacy, problem: Problem, layout: FeatureSplit) -> None:
             )
 
 
+def _said(loss: Loss) -> str:
+    """A loss in words of who asked for it."""
+    return "more than two classes" if loss.outputs > 1 else f"loss={loss.name!r}"
+
+
 def _refuse_evaluation(privacy: Privacy, problem: Problem, layout: FeatureSplit) -> None:
     """Refuse a release about rows held out that no theorem covers."""
     reasons = (
@@ -247,7 +262,10 @@ def _refuse_evaluation(privacy: Privacy, problem: Problem, layout: FeatureSplit)
         ),
         (privacy.label_epsilon is not None, "label_epsilon: the labels of rows held out would be sent as they are"),
         (privacy.refit, "refit=True"),
-        (problem.loss.name != "logistic", f"loss={problem.loss.name!r}: it is proven for loss='logistic'"),
+        (
+            problem.loss.name != "logistic",
+            f"{_said(problem.loss)}: it is proven for loss='logistic' of two classes",
+        ),
     )
     for refused, reason in reasons:
         if refused:
@@ -261,6 +279,10 @@ def _shape(loss: Loss, label_epsilon: float | None, response: Response | None) -
     """Derivative and weight of each loss, with their bounds (gram.md, section 2)."""
     if response is not None:
         return _Shape("symbols", symbol_slope(response), 0.25, one_signed=True)
+    if loss.name == "softmax" and label_epsilon is None:
+        return _Shape("softmax", loss.lipschitz, 1 / loss.outputs, one_signed=True, directions=loss.outputs - 1)
+    if loss.name == "poisson" and label_epsilon is None:
+        return _Shape("counts", RESIDUAL_CLIP, 1.0, one_signed=False)
     if label_epsilon is not None and loss.name == "logistic":
         return _Shape("logistic", modified(loss, label_epsilon).lipschitz, 0.25, one_signed=True)
     if label_epsilon is not None:
@@ -274,8 +296,8 @@ def _shape(loss: Loss, label_epsilon: float | None, response: Response | None) -
         return _Shape("residual", ABSOLUTE_CLIP if loss.name == "absolute" else RESIDUAL_CLIP, 1.0, one_signed=False)
     why = "its derivative has no bound" if math.isinf(loss.lipschitz) else "no bound is proven for it"
     raise InputError(
-        f"mechanism='gram' does not fit loss={loss.name!r}: {why}; choose logistic, hinge or "
-        "sigmoid for two classes, squared, huber or absolute for numbers"
+        f"mechanism='gram' does not fit loss={loss.name!r}: {why}; choose logistic for classes, hinge or sigmoid for "
+        "two of them, squared, huber or absolute for numbers, poisson for counts and amounts"
     )
 
 
@@ -332,7 +354,7 @@ def _fit(
 ) -> FitSettings:
     one_step = response is not None and response.levels == 1
     steps, decay = (1, 1.0) if one_step else steps_for(layout.rows)
-    score_column = shape.one_signed and shape.target != "symbols"
+    score_column = shape.one_signed and shape.target not in ("symbols", "softmax")
     noise = 0.0 if privacy.label_epsilon is None else label_noise(privacy.label_epsilon)
     loss_change = _releases_loss_change(privacy, shape.target)
     return _calibrated(
@@ -372,10 +394,9 @@ def _calibrated(
     size = bounds(shape.slope, shape.weight, steps, one_signed=shape.one_signed, neighbours=privacy.neighbours)
     parts = split_mu(mu, _shares(loss_change=loss_change))
     columns, side = layout.columns_of(party), 2 if score_column else 1
+    each = shape.directions * (columns + side)  # numbers of a gradient
     first = _without_rounding(parts["centre"], columns + 1, layout.rows, party)
-    second = _without_rounding(
-        parts["fit"], columns * (columns + 1) // 2 + steps * (columns + side), layout.rows, party
-    )
+    second = _without_rounding(parts["fit"], columns * (columns + 1) // 2 + steps * each, layout.rows, party)
     third = _without_rounding(parts.get("loss change", mu), 1, layout.rows, party)
     flip = 0.0 if privacy.label_epsilon is None else flip_of(privacy.label_epsilon)
     clip = loss_change_clip(layout.rows, third, flip) if loss_change else 0.0
@@ -679,7 +700,9 @@ def _per_party(settings: GramSettings, layout: FeatureSplit) -> dict[str, str]:
         found[layout.holder] = f"{fit}; and one randomized symbol for each of {layout.rows} rows"
     else:
         labels = "randomized labels" if settings.label_epsilon is not None else "labels"
-        found[layout.holder] = f"one score for each of {layout.rows} rows, without noise, and the {labels}"
+        outputs = settings.seen_loss.outputs
+        score = "one score" if outputs == 1 else f"{outputs} scores, one of each class,"
+        found[layout.holder] = f"{score} for each of {layout.rows} rows, without noise, and the {labels}"
     if settings.evaluation is not None:
         found[layout.holder] += f"; then two scores and the label of each of {layout.held} rows held out"
         for name in layout.others:

@@ -16,7 +16,9 @@ sent alone, never on the protected row: only then are they fixed when a row is r
 | half | -y exp(-max(0, y t)): the loss exp(-m) - 1/2 for m > 0, 1/2 - m below | 1 | min(p, 1 - p) | 1/2 |
 | logistic | u (sigma(t) - unbiased estimate of the label) | e^eps/(e^eps - 1) | u p (1 - p) | 1/4 |
 | margin | that of the loss | the loss's | L1 min(p, 1 - p) | L1/2 |
+| softmax | p - t, C numbers for each row | sqrt 2 | (1 - sum of p^2)/(C - 1), p at the offset | 1/C |
 | residual | t - y, clipped | 2 (1/2 for the absolute loss) | 1 | 1 |
+| counts | (exp(t) - y)/s, clipped, s the root mean square at the offsets | 2 | exp(offset) over its 95 % quantile | 1 |
 | symbols | unbiased residual from one randomized symbol of each row | (see the class) | by symbol | 1/4 |
 
 p = sigma(offset), u = `label_weight` <= 1; every derivative but that of "residual" has a sign that the label, or the
@@ -30,8 +32,10 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
-from scipy.special import expit, ndtri
+from scipy.special import expit, ndtri, softmax
 
+from tacit.blocks import balanced_basis
+from tacit.blocks.dense import eigen
 from tacit.problem.losses.base import Loss
 from tacit.problem.losses.modified import flip_of
 from tacit.topologies import FeatureSplit
@@ -43,6 +47,10 @@ from tacit.types import Vector
 LOSS_CHANGE_SHARE = 0.05  # of mu^2 for the change of the loss
 PRIOR = 1.0  # variance of a coefficient, for rows of norm about 1
 CONSTANT = 0.3  # the constant column beside rows whose derivative may have both signs
+CLASS_CONSTANT = math.sqrt(0.75)  # that of several classes: it costs nothing up to here (gram.md, theorem 2a)
+LARGEST_SCORE = 50.0  # of the logarithm of a mean count: exp of it is a moderate number
+USUAL_MEANS = 0.95  # quantile of mean counts from which a row weighs no more
+LEAST_CURVATURE = 1e-3  # of a direction of classes, relative to the mean: scores may leave nothing to learn in it
 RADIUS = 1.25  # centred rows are clipped at this many times their root mean square norm
 LEAST_SPREAD = 0.05  # mean squared norm of centred rows: at least this part of the largest
 NOISE_FACTOR = 2.0  # on the variance of the gradient noise in the ridge: decreasing steps do not average perfectly
@@ -131,8 +139,8 @@ class GramSettings:
     holder : str
         The party that holds the labels.
     target : str
-        "half", "logistic", "margin", "residual" (see `FitTarget`), or "symbols" where the label holder is
-        protected too.
+        "half", "logistic", "margin", "softmax", "residual", "counts" (see `FitTarget`), or "symbols" where the label
+        holder is protected too.
     fits : mapping of party to FitSettings
         The protected parties.
     damping : float
@@ -317,6 +325,73 @@ class Residual:
         return 1.0
 
 
+class Classes:
+    """Softmax of several classes, in an orthonormal basis of the scores that sum to zero: a column for each direction.
+
+    The basis turns the mean curvature of a row at the offsets into a diagonal matrix. A derivative p - t sums to zero,
+    so that its norm is the same in this basis.
+    """
+
+    def __init__(self, offset: Vector, labels: Vector, count: int) -> None:
+        self.offset, self.at = offset.reshape(-1, count), (np.arange(labels.size), labels.astype(np.intp))
+        p = softmax(self.offset, axis=1)
+        self.weight = np.minimum(_scatter(p), 1 / count)
+        basis = balanced_basis(count)
+        bent = np.diag(p.sum(axis=0)) - p.T @ p
+        values, vectors = eigen(basis.T @ bent @ basis)
+        self.directions = basis @ vectors
+        self.curvatures = np.maximum(values / max(float(self.weight.sum()), 1e-300), LEAST_CURVATURE)
+        self.short = 1 - 2.0**-48 * count**1.5  # so that rounding makes no derivative longer than sqrt 2
+
+    def slope(self, score: Vector) -> Vector:
+        """P - t, in the basis."""
+        r = softmax(self.offset + score @ self.directions.T, axis=1)
+        r[self.at] -= 1.0
+        return np.asarray(self.short * (r @ self.directions))
+
+    def relative_curvature(self, moved: Vector, spread: float) -> float:
+        """Of (1 - sum of p^2) / (C - 1); `spread` is that of all directions together."""
+        scale = math.sqrt(1 + math.pi * spread / max(1, self.curvatures.size) / 8)
+        p = softmax((self.offset + moved @ self.directions.T) / scale, axis=1)
+        return _held(float(_scatter(p).sum()) / scale, self)
+
+
+class Counts:
+    """Counts with mean exp(t), in units of the root mean square residual at the offsets: exp(t) - y, clipped."""
+
+    def __init__(self, offset: Vector, labels: Vector, clip: float) -> None:
+        self.offset, self.labels, self.clip = np.clip(offset, -LARGEST_SCORE, LARGEST_SCORE), labels, clip
+        mean = np.exp(self.offset)
+        self.unit = max(math.sqrt(float(np.mean(np.square(mean - labels)))), 1e-100)
+        self.usual = float(np.quantile(mean, USUAL_MEANS))
+        self.weight = np.minimum(mean / self.usual, 1.0)
+        self.directions: Vector | None = None
+        self.curvatures = np.array([self.usual / self.unit])
+
+    def slope(self, score: Vector) -> Vector:
+        """exp(t) - y in units of the residual, clipped."""
+        mean = np.exp(np.clip(self.offset[:, None] + score, -LARGEST_SCORE, LARGEST_SCORE))
+        return np.clip((mean - self.labels[:, None]) / self.unit, -self.clip, self.clip)
+
+    def relative_curvature(self, moved: Vector, spread: float) -> float:
+        """Of the mean, which a spread of the score raises."""
+        now = np.exp(np.clip(self.offset + moved[:, 0] + spread / 2, -LARGEST_SCORE, LARGEST_SCORE))
+        return _held(float(np.minimum(now / self.usual, 1.0).sum()), self)
+
+
+DirectedTarget = Classes | Counts  # a derivative in each of some directions, and the curvature of each
+
+
+def _scatter(p: Vector) -> Vector:
+    """Mean curvature of a row over the directions of classes: (1 - sum of p^2) / (C - 1), at most 1/C."""
+    return np.asarray(np.maximum(0.0, 1 - np.square(p).sum(axis=1)) / (p.shape[1] - 1))
+
+
+def _held(now: float, target: DirectedTarget) -> float:
+    """A curvature relative to that of the weights, within what a few steps bear."""
+    return float(np.clip(now / max(float(target.weight.sum()), 1e-300), 0.3, 1.2))
+
+
 @dataclass(frozen=True)
 class Levels:
     """The label holder's released score in levels: cuts between them, and their middles."""
@@ -430,13 +505,13 @@ def payload(settings: GramSettings, layout: FeatureSplit) -> dict[str, tuple[int
 
 def _of_party(settings: GramSettings, layout: FeatureSplit, name: str) -> tuple[int, int]:
     side = 2 if settings.fits[name].score_column else 1
-    response = settings.response
+    response, outputs = settings.response, settings.seen_loss.outputs
     if response is None:
-        down = 2 * layout.rows  # a score and a label for each row
+        down = (outputs + 1) * layout.rows  # a score, or one for each class, and a label for each row
     else:
         levels = response.levels
         down = layout.rows + (BIT_MIDDLES if levels == 1 else 2 * levels - 1)
-    up = 2 * layout.columns_of(name) + side + FIT_NUMBERS
+    up = (outputs + 1) * layout.columns_of(name) + outputs * side + FIT_NUMBERS
     if settings.refit is not None:
         up += layout.rows
     elif settings.releases_loss_change:

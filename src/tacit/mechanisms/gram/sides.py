@@ -24,6 +24,7 @@ from tacit.mechanisms.gram.fit import (
     HeldOutRelease,
     PartyChange,
     PrivateFit,
+    directed_fit,
     estimate,
     held_answer,
     held_question,
@@ -34,9 +35,13 @@ from tacit.mechanisms.gram.fit import (
     side_columns,
 )
 from tacit.mechanisms.gram.settings import (
+    CLASS_CONSTANT,
     CONSTANT,
     FOLDS,
     Bits,
+    Classes,
+    Counts,
+    DirectedTarget,
     FitSettings,
     FitTarget,
     GramSettings,
@@ -97,12 +102,26 @@ class GramParty:
         """The private fit; or, in a second exchange, one randomized bit for each row."""
         if self.fit is not None:
             return self._second(self.fit, inbox)
+        directed = self._directed(inbox)
+        ridge = self.problem.rows * self.settings.alpha
+        if directed is not None:
+            self.fit = directed_fit(self.block, directed, self.fit_settings, self.release, ridge=ridge)
+            return fit_to_arrays(self.fit)
         target = self._target(inbox)
         self.inbox = {name: inbox[name] for name in ASKED if name in inbox}  # as they were checked, and nothing else
         excess = self._excess(target)
-        ridge = self.problem.rows * self.settings.alpha
         self.fit = private_fit(self.block, target, self.fit_settings, self.release, ridge=ridge, excess=excess)
         return fit_to_arrays(self.fit)
+
+    def _directed(self, inbox: Arrays) -> DirectedTarget | None:
+        """Several classes or counts, which have directions of their own; None for everything else."""
+        sent, rows = Inbox(inbox, self.release.owner), self.block.n
+        if self.settings.target == "softmax":
+            count = self.settings.seen_loss.outputs
+            return Classes(sent.numbers("offset", rows * count), sent.choices("labels", rows, range(count)), count)
+        if self.settings.target == "counts":
+            return Counts(sent.numbers("offset", rows), sent.numbers("labels", rows), self.fit_settings.slope)
+        return None
 
     def _target(self, inbox: Arrays) -> FitTarget:
         """What was sent, as something to fit; the bounds hold for whatever passes the checks of `Inbox`."""
@@ -182,7 +201,7 @@ def part_of(fit: PrivateFit, scale: float) -> dict[str, Any]:
     assert fit.clip.centre is not None
     coef = scale * fit.coef
     noise = None if fit.noise is None else scale**2 * fit.noise
-    return {"coef": coef, "offset": float(fit.clip.centre @ coef), "clip": fit.clip, "noise": noise}
+    return {"coef": coef, "offset": coef @ fit.clip.centre, "clip": fit.clip, "noise": noise}
 
 
 def tree_part(own: OwnTrees) -> dict[str, Any]:
@@ -214,7 +233,7 @@ def fit_to_state(fit: PrivateFit) -> Arrays:
 def fit_from_arrays(arrays: Arrays, row_norm: float) -> PrivateFit:
     """The private fit that travelled, or was kept."""
     radius, spread, freedom = (float(value) for value in arrays["numbers"])
-    if not radius > 0 or arrays["coef"].shape != arrays["centre"].shape:
+    if not radius > 0 or arrays["coef"].shape[-1:] != arrays["centre"].shape:
         raise RunError("the outcome of a private fit is damaged: its radius or its sizes are wrong")
     clip, noise = RowClip(row_norm, arrays["centre"], radius), arrays.get("noise")
     return PrivateFit(clip, arrays["coef"], arrays["side"], spread, freedom, noise)
@@ -354,7 +373,7 @@ class GramHolder:
         self.own_fit, offset = self._best_own(seen)
         if self.settings.target == "residual":
             self.scale = max(math.sqrt(float(np.mean(np.square(seen - offset)))), 1e-300)
-        return {"offset": offset / self.scale, "labels": seen / self.scale}
+        return {"offset": offset.ravel() / self.scale, "labels": seen / self.scale}
 
     def _held_question(self, bins: int) -> Arrays:
         """The own part of the joint score, the score alone and the label of each row that was held out."""
@@ -509,8 +528,9 @@ class GramHolder:
             fit = fit_from_arrays(arrays, self.settings.fits[name].row_norm)
         except (KeyError, ValueError) as error:
             raise RunError(f"party {name!r}: its answer is damaged or incomplete ({error})") from error
-        wanted = 2 if self.settings.fits[name].score_column else 1
-        if fit.side.shape != (wanted,):
+        outputs, rows = self.settings.seen_loss.outputs, self.settings.fits[name]
+        wanted = outputs * (2 if rows.score_column else 1)
+        if fit.side.shape != (wanted,) or fit.coef.shape[:-1] != ((outputs,) if outputs > 1 else ()):
             raise RunError(f"party {name!r}: its answer has {fit.side.size} side coefficients, {wanted} were planned")
         return fit
 
@@ -525,10 +545,12 @@ class GramHolder:
     # --- the model -------------------------------------------------------------------------------------
 
     @property
-    def intercept(self) -> float:
-        """Constant of the joint scores."""
+    def intercept(self) -> Any:
+        """Constant of the joint scores; of several classes one for each."""
         if self.refitted:
             return 0.0
+        if self.settings.target == "softmax":
+            return CLASS_CONSTANT * self._side()
         side = sum(float(fit.side[0]) for fit in self.fits.values())
         if self.settings.response is not None:
             return self._own_constant() + self.settings.damping * CONSTANT * side
@@ -632,7 +654,7 @@ class GramHolder:
             if arrays:
                 self.fits[name] = fit_from_arrays(arrays, fit.row_norm)
         if "own" in state:
-            self.own_fit = OwnFit(state["own"][:-1], float(state["own"][-1]))
+            self.own_fit = own_fit_from(state["own"], self.settings.seen_loss.outputs)
         elif "own.trees" in state:
             self.own_fit = OwnTrees.restored(_under("own.", state), (self.table or self.block).d)
         elif self.settings.holder_fit is not None and "private.coef" in state:
@@ -645,6 +667,13 @@ class GramHolder:
             if answer:
                 asked = self._held_question(self.settings.evaluation.bins)
                 self.tried = HeldOutRelease.of(answer, asked, self.settings.evaluation, next(iter(self.settings.fits)))
+
+
+def own_fit_from(numbers: Vector, outputs: int) -> OwnFit:
+    """The own fit that was kept: coefficients, then constants."""
+    if outputs == 1:
+        return OwnFit(numbers[:-1], float(numbers[-1]))
+    return OwnFit(numbers[:-outputs].reshape(outputs, -1), numbers[-outputs:])
 
 
 def _sparse_clip(clip: RowClip) -> RowClip:
