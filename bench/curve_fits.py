@@ -163,8 +163,7 @@ def _predict(one: CurveSet, model: Any, X: Any) -> Vector:
 
 def fit_private(one: CurveSet, cut: Cut, cell: Cell, terms: str, epsilon: float, seed: int) -> tuple[Vector, Any]:
     """A private model from public ranges and lists; lines get the row norms that their ranges allow."""
-    public = {"ranges": dict(one.ranges), "categories": {name: list(words) for name, words in one.lists.items()}}
-    asked: dict[str, Any] = {"loss": LOSSES[one.task], "terms": terms, "random_state": seed, **public}
+    asked: dict[str, Any] = {"loss": LOSSES[one.task], "terms": terms, "random_state": seed, **one.public()}
     privacy = {"epsilon": epsilon, "delta": peers.DELTA, "noise_seed": seed, **cell.asked}
     classifier = one.task == "classification"
     if cell.graph is None:

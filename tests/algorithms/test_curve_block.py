@@ -34,7 +34,7 @@ from tacit.types import Shard, Vector
 from tests.plans import feature_plan
 
 KINDS = ("spline", "whole", "number", "category", "bucket")
-WAVES = ("fourier", "log fourier", "flat fourier")
+WAVES = ("fourier", "log fourier", "flat fourier", "exact fourier")
 PARTS = 3e-10  # what the parts of a spline are kept to
 
 
@@ -63,7 +63,7 @@ def column(kind: str, name: str, raw: list[Any], rng: np.random.Generator) -> Co
     if kind == "number":
         return NumberColumn(name, 0.0, moments[1], moments[0], missing=missing)
     pairs = 0 if kind == "flat fourier" else int(rng.integers(1, 9))
-    return FourierColumn(name, 0.0, 5.0, pairs, log="log" in kind, missing=missing)
+    return FourierColumn(name, 0.0, 5.0, pairs, log="log" in kind, missing=missing, exact=5 if "exact" in kind else 0)
 
 
 def made(kinds: list[str], rows: int, seed: int) -> tuple[CurveMatrix, Vector]:
@@ -80,7 +80,7 @@ def made(kinds: list[str], rows: int, seed: int) -> tuple[CurveMatrix, Vector]:
         patch.setattr(encoder, "COMPACT_FROM", 0)
         kept = own.matrix(table)
     if not isinstance(kept, CurveMatrix):  # no column of these is a curve
-        kept = CurveMatrix(tuple(encoder._compact(c, table, np.arange(rows), None) for c in own.columns))
+        kept = CurveMatrix(tuple(k for c in own.columns for k in encoder._compact(c, table, np.arange(rows), None)))
     return kept, plain.toarray() if sparse.issparse(plain) else plain
 
 

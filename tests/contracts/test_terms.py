@@ -9,6 +9,7 @@ from __future__ import annotations
 import datetime
 import json
 import math
+import struct
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
@@ -51,11 +52,12 @@ def ranges(draw: st.DrawFn) -> tuple[float, float]:
 
 
 FOURIER = st.builds(
-    lambda ends, pairs, log, whole, missing, days: FourierColumn(
-        "x", ends[0], ends[1], pairs, log=log, whole=whole, missing=missing, days=days
+    lambda ends, pairs, exact, log, whole, missing, days: FourierColumn(
+        "x", ends[0], ends[1], pairs, log=log, whole=whole, missing=missing, days=days, exact=exact
     ),
     ranges(),
     st.sampled_from(PAIRS),
+    st.sampled_from([0, 1, 3, 32]),
     *[st.booleans()] * 4,
 )
 
@@ -106,6 +108,40 @@ def test_protected_numbers_are_the_functions_of_the_definition(
     np.testing.assert_allclose(column.encode(np.array(cells)), expected, rtol=0, atol=1e-10)
     assert len(column.names) == expected.shape[1]
     assert len(set(column.names)) == len(column.names)
+
+
+def mixed(value: float) -> int:
+    """The bits of a float, mixed as splitmix64 does at its end."""
+    bits = int.from_bytes(struct.pack(">d", value + 0.0))
+    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
+        bits = (bits ^ (bits >> shift)) * factor % 2**64
+    return bits ^ (bits >> 31)
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    st.sampled_from([0, 1, 3, 8]),
+    st.integers(1, 40),
+    st.booleans(),
+    st.lists(st.just(NAN) | st.sampled_from([-0.0, 0.0, 7.0, 1e9]) | MODERATE, min_size=1, max_size=5),
+)
+def test_exact_values_are_in_the_buckets_of_the_definition(
+    m: int, exact: int, missing: bool, cells: list[float]
+) -> None:
+    """A third of the squared norm is theirs; beside a line there are none."""
+    low, high = 0.0, 5000.0
+    column = FourierColumn("x", low, high, m, missing=missing, exact=exact)
+    expected = []
+    for x in cells:
+        waves, blank = code(x, low, high, m, log=False, missing=missing), math.isnan(x)
+        own = [0.0] * exact
+        if not (blank and missing):
+            own[mixed(2500.0 if blank else min(max(x, low), high)) % exact] = math.sqrt(1 / 3)
+        scale = 1.0 if blank and missing else math.sqrt(2 / 3)
+        expected.append([*own, *(scale * wave for wave in waves)] if m else waves)
+    np.testing.assert_allclose(column.encode(np.array(cells)), np.array(expected), rtol=0, atol=1e-10)
+    assert len(set(column.names)) == len(column.names) == len(expected[0])
+    assert Encoder((column,)).curves == (((exact, 2 * m, m),) if m else ())
 
 
 @settings(max_examples=100, deadline=None)
@@ -446,7 +482,7 @@ def test_a_value_between_two_ends_of_all_numbers() -> None:
 SAVED = Encoder(
     (
         FourierColumn("age", 17.0, 90.0, 5, whole=True),
-        FourierColumn("gain", 0.0, 1e5, 8, log=True, missing=True),
+        FourierColumn("gain", 0.0, 1e5, 8, log=True, missing=True, exact=32),
         FourierColumn("since", 10957.0, 18262.0, 0, days=True),
         SplineColumn("hours", (1.0, 38.5, 40.0, 99.0), (40.0,), 39.2, 11.5, 1.3, missing=True),
         SplineColumn("day", (3.0,), days=True),
@@ -480,6 +516,10 @@ def damaged(at: int, key: str, value: Any) -> Any:
         damaged(0, "pairs", 65),
         damaged(0, "pairs", 2.0),
         damaged(0, "pairs", True),
+        damaged(1, "exact", -1),
+        damaged(1, "exact", 2**16 + 1),
+        damaged(1, "exact", 2.5),
+        damaged(1, "exact", None),
         damaged(0, "low", 90.0),
         damaged(0, "low", None),
         damaged(0, "high", "90"),
@@ -522,12 +562,13 @@ ROW = st.fixed_dictionaries(
 )
 SPECS = (
     ColumnSpec("age", low=17, high=90, whole=True),
-    ColumnSpec("gain", low=0, high=1e5, missing=True),
+    ColumnSpec("gain", low=0, high=1e5, missing=True, repeats=True),
     ColumnSpec("city", values=("Basel", "Bern")),
 )
 NAMES = ("age", "gain", "city")
 TYPES = {"age": pa.float64(), "gain": pa.float64(), "city": pa.string()}
 RULES = EncodeRules(terms="spline", noise=CurveNoise(50.0))
+QUIET = EncodeRules(terms="spline", noise=CurveNoise(1e-4))  # room for buckets of exact values with any rows
 
 
 def table(rows: Sequence[dict[str, Any]]) -> ArrowTable:
@@ -551,15 +592,16 @@ def test_new_rows_are_encoded_as_rows_of_training(protected: bool) -> None:
 
 
 @settings(max_examples=100, deadline=None)
-@given(st.lists(ROW, min_size=2, max_size=6), ROW, st.integers(0, 100))
+@given(st.lists(ROW, min_size=2, max_size=6), ROW, st.integers(0, 100), st.sampled_from([RULES, QUIET]))
 def test_replacing_a_protected_row_changes_that_row_alone(
-    rows: list[dict[str, Any]], other: dict[str, Any], at: int
+    rows: list[dict[str, Any]], other: dict[str, Any], at: int, rules: EncodeRules
 ) -> None:
     at %= len(rows)
     neighbours = [*rows[:at], other, *rows[at + 1 :]]
-    one, two = (make_encoding([Part(table(own))], NAMES, SPECS, RULES, protected=True) for own in (rows, neighbours))
+    one, two = (make_encoding([Part(table(own))], NAMES, SPECS, rules, protected=True) for own in (rows, neighbours))
     assert one == two
-    assert one.encoder == public_encoder(NAMES, SPECS, rules=RULES, rows=len(rows))
+    assert one.encoder == public_encoder(NAMES, SPECS, rules=rules, rows=len(rows))
+    assert (one.encoder.columns[1].used_exact > 0) == (rules is QUIET)
     left, right = one.encoder.matrix(table(rows)), two.encoder.matrix(table(neighbours))
     keep = np.arange(len(rows)) != at
     np.testing.assert_array_equal(left[keep], right[keep])
@@ -634,6 +676,27 @@ def test_pairs_of_a_public_data_set(nodes: int, secure: bool, expected: tuple[in
         assert noise is not None
         found.append(noise.pairs(**ADULT))
     assert tuple(found) == expected
+
+
+@pytest.mark.parametrize(("epsilon", "buckets"), [(0.5, 0), (1.0, 0), (4.0, 32)])
+def test_exact_values_have_buckets_where_the_noise_leaves_room(epsilon: float, buckets: int) -> None:
+    """Columns split, 8 columns at a party; only what is said to repeat has them, and no rows on a graph."""
+    from tacit.plan.terms import curve_noise
+    from tacit.privacy.request import Privacy
+    from tacit.problem.registry import get_loss
+
+    noise = curve_noise(Privacy(epsilon=epsilon), get_loss("logistic"), "features", ["bank", "shop"], secure=False)
+    assert noise is not None
+    assert noise.exact(32_561, 8) == buckets
+    assert replace(noise, graph=True).exact(32_561, 8) == 0
+    rules = EncodeRules(terms="spline", noise=noise)
+    made = public_encoder(NAMES, SPECS, rules=rules, rows=100_000)
+    age, gain = (column for column in made.columns if isinstance(column, FourierColumn))
+    assert age.exact == 0
+    assert gain.exact == noise.exact(100_000, 3)
+    assert public_encoder(NAMES, SPECS, rules=replace(rules, pairs=8), rows=10**6).columns[1] == FourierColumn(
+        "gain", 0.0, 1e5, 8, log=True, missing=True
+    )
 
 
 def test_few_rows_on_a_graph_keep_numbers_linear() -> None:

@@ -16,6 +16,7 @@ from scipy import sparse
 from scipy.special import expit
 from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.metrics import log_loss
 from sklearn.utils.estimator_checks import check_estimator
 
 from tacit import (
@@ -25,8 +26,10 @@ from tacit import (
     Privacy,
     VerticalClassifier,
     VerticalRegressor,
+    load,
     run_job,
 )
+from tacit.columns import encoder
 from tacit.columns.curves import FourierColumn, SplineColumn
 from tacit.columns.encoder import CategoryColumn, NumberColumn
 from tacit.data.read import frame_table
@@ -398,6 +401,7 @@ def test_blanks_of_protected_lines_are_refused_in_python_words() -> None:
         ({"terms": "cubic"}, "terms='cubic' is unknown: choose one of linear, spline"),
         ({"ranges": {"bill": (9, 1)}}, 'column "bill": low = 9 is not below high = 1'),
         ({"ranges": {"bill": (1, 1)}}, 'column "bill": low = 1 is not below high = 1'),
+        ({"ranges": {"bill": (0, 9, "often")}}, r"ranges\['bill'\] has \"often\" after its ends: .* 'repeats'\) where"),
         ({"ranges": {"bill": 9}}, r"ranges\['bill'\]=9 is not allowed: give two numbers or dates"),
         ({"ranges": {"bill": (0, np.nan)}}, r"ranges\['bill'\] has the end nan: give finite numbers"),
         ({"ranges": {"bill": ("0", "9")}}, r"ranges\['bill'\] has the end \"0\""),
@@ -553,6 +557,36 @@ def test_curves_of_protected_rows_are_against_their_own_mean() -> None:
     ).fit(BOTH, Y)
     for _, values in model.curves()["phone"].values():
         assert abs(values.mean()) < 1e-12
+
+
+@pytest.mark.parametrize("compact", [False, True])
+def test_exact_amounts_that_repeat_have_effects_of_their_own(
+    compact: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(encoder, "COMPACT_FROM", 0 if compact else 10**9)
+    rng = np.random.default_rng(0)
+    fees = np.linspace(0.0, 900.0, 16)
+    shop = pd.DataFrame({"fee": rng.choice(fees, 400)})
+    even = np.searchsorted(fees, shop["fee"]) % 2
+    tables = {"bank": pd.DataFrame({"age": rng.integers(18, 90, 400)}), "shop": shop}
+    late = rng.logistic(size=400) < 3.0 * (2 * even - 1)
+    losses, widths = [], []
+    for ends in ((0, 900), (0, 900, "repeats")):
+        privacy = Privacy(epsilon=60.0, noise_seed=1)
+        model = VerticalClassifier(terms="spline", privacy=privacy, ranges={"fee": ends}).fit(tables, late)
+        assert model.certificate_.epsilon(1e-5) == pytest.approx(60.0, rel=1e-6)
+        losses.append(log_loss(late, model.predict_proba(tables)))
+        widths.append(len(model.coef_by_party_["shop"]))
+    assert widths == [16, 48]
+    assert losses[1] < losses[0] - 0.1
+    np.testing.assert_allclose(
+        load(model.save(tmp_path / "run")).predict_proba(tables), model.predict_proba(tables), atol=1e-12
+    )
+    cells, values = model.curves()["shop"]["fee"][:2]
+    moved = [model.decision_function({**tables, "shop": shop.assign(fee=cell)}) for cell in (cells[0], cells[40])]
+    kept = np.sign(moved[1] - moved[0]) == np.sign(values[40] - values[0])  # rows far out are shrunk as a whole
+    assert kept.all()
+    assert np.isfinite(values).all()
 
 
 def test_curves_of_nodes_are_those_of_their_common_model() -> None:

@@ -37,9 +37,11 @@ def write_files(folder: Path, parties: int = 3, seed: int = 0) -> dict[str, Path
     return files
 
 
-def curves(privacy: str = "") -> dict[str, str]:
+def curves(privacy: str = "", more: str = "") -> dict[str, str]:
     """Curves of all numbers, with the ranges that they need where they are protected."""
-    own = [f"[party.columns]\nx{k}a = {{ low = -2, high = 2 }}\nx{k}b = {{ low = -3, high = 3 }}" for k in range(4)]
+    own = [
+        f"[party.columns]\nx{k}a = {{ low = -2, high = 2{more} }}\nx{k}b = {{ low = -3, high = 3 }}" for k in range(4)
+    ]
     return {"model": 'terms = "spline"', "extra": privacy, "own": "|".join(own)}
 
 
@@ -87,6 +89,7 @@ CASES = {
     "label private": {"extra": "[privacy]\nlabel_epsilon = 2\nnoise_seed = 5"},
     "curves": curves(),
     "curves, private": curves("[privacy]\nepsilon = 2\nnoise_seed = 5"),
+    "curves, exact values": curves("[privacy]\nepsilon = 500\nnoise_seed = 5", ", repeats = true"),
     "curves, everyone": curves('[privacy]\nepsilon = 2\nnoise_seed = 5\nprotect = "everyone"'),
     "curves, private shares": curves("[privacy]\nepsilon = 2\nnoise_seed = 5\nmechanism = 'shares'"),
     "curves, labels": curves("[privacy]\nlabel_epsilon = 2\nnoise_seed = 5"),

@@ -209,6 +209,15 @@ def wave_cells(column: FourierColumn, cells: Vector) -> Cells:
     return _two_slots(places, blank, (-1.0, 1.0), 0.0, missing=column.missing)
 
 
+def exact_cells(column: FourierColumn, cells: Vector) -> list[Cells]:
+    """The buckets of exact values, where the column has them; a blank with a column of its own is in none."""
+    if not column.used_exact:
+        return []
+    blank = np.isnan(cells)
+    buckets = column.bucket(np.where(blank, column.fill, cells))
+    return [category_cells(np.where(blank & column.missing, -1, buckets), column.exact, column.exact_height)]
+
+
 def linear_cells(values: Vector, blank: npt.NDArray[np.bool_], fill: float, *, missing: bool) -> TabledCells:
     """A linear number, as its distance from what stands for a blank."""
     return _two_slots(values - fill, blank, (fill, fill + 1.0), fill, missing=missing)
@@ -375,7 +384,7 @@ class CurveMatrix:
     Attributes
     ----------
     cells : tuple of TabledCells or WaveCells
-        For each raw column.
+        For each raw column, one beside the other where exact values have buckets.
     scale : array or None
         What each row is multiplied by; None for 1.
     """

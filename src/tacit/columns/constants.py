@@ -162,9 +162,9 @@ def public_encoder(
     columns = [stated_column(spec) for spec in given]
     if not any(_is_curve(spec, rules) for spec in given):
         return Encoder(tuple(columns), unused)
-    pairs = _pairs(columns, rules, rows)
+    pairs, exact = _pairs(columns, rules, rows), _exact(columns, rules, rows)
     curved = [
-        stated_curve(spec, pairs) if _is_curve(spec, rules) and spec.low is not None else column
+        stated_curve(spec, pairs, exact) if _is_curve(spec, rules) and spec.low is not None else column
         for spec, column in zip(given, columns, strict=True)
     ]
     return Encoder(tuple(curved), unused)
@@ -200,14 +200,19 @@ def _pairs(columns: Sequence[Column], rules: EncodeRules, rows: int) -> int:
     return MOST_PAIRS if rules.noise is None else rules.noise.pairs(rows, len(columns) - len(lists), lists)
 
 
-def stated_curve(spec: ColumnSpec, pairs: int) -> FourierColumn:
-    """The curve of a column whose range the job states."""
+def _exact(columns: Sequence[Column], rules: EncodeRules, rows: int) -> int:
+    """Buckets of exact values, from public numbers; none where the job says how many pairs there are."""
+    return 0 if rules.pairs is not None or rules.noise is None else rules.noise.exact(rows, len(columns))
+
+
+def stated_curve(spec: ColumnSpec, pairs: int, exact: int = 0) -> FourierColumn:
+    """The curve of a column whose range the job states; `exact` buckets where it says that values repeat."""
     assert spec.low is not None
     assert spec.high is not None
     log = spec.low >= 0 and spec.high >= LONG if spec.log is None else spec.log
     log = log and not (spec.log is None and spec.kind == DATE)  # days since 1970 are no amounts
-    days, whole = spec.kind == DATE, bool(spec.whole)
-    return FourierColumn(spec.name, spec.low, spec.high, pairs, log, whole, bool(spec.missing), days)
+    days, whole, exact = spec.kind == DATE, bool(spec.whole), exact if spec.repeats else 0
+    return FourierColumn(spec.name, spec.low, spec.high, pairs, log, whole, bool(spec.missing), days, exact=exact)
 
 
 def known_specs(specs: Sequence[ColumnSpec], names: Sequence[str], party: str) -> dict[str, ColumnSpec]:

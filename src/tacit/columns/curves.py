@@ -12,8 +12,10 @@ Symbols of `FourierColumn` (docs/proofs/curves.md):
 | u | place of a cell in its range, from 0 to 1 |
 | m | `pairs`: frequencies 1..m |
 | s_k | height of frequency k; s_k^2 = (1/k) / (1 + 1/2 + ... + 1/m), so that their squares sum to 1 |
+| a | `EXACT_PART` where exact values have buckets, else 0 |
 
-The code s_k cos(k pi u), s_k sin(k pi u), k = 1..m, has norm 1 for every cell. A row of p such columns, categories or
+The code s_k cos(k pi u), s_k sin(k pi u), k = 1..m, times sqrt(1 - a), and sqrt(a) in the column of the bucket that the
+exact value is hashed into, has norm 1 for every cell. A row of p such columns, categories or
 linear columns with a range has norm sqrt(p) at most, and this is the norm that the noise is made for.
 
 A `SplineColumn` is a line, the same line by places, tents on knots from coarse to fine, and spikes at values that stand
@@ -30,6 +32,7 @@ from functools import cache, cached_property
 from typing import Any, Protocol
 
 import numpy as np
+import numpy.typing as npt
 
 from tacit.columns.spec import JOB, MISSING, ROWS
 from tacit.types import Curves, Vector
@@ -41,6 +44,14 @@ LONG = 1000.0  # a range from 0 or above to this or beyond has its places by asi
 STEPS = 1000.0  # such places are linear up to one of so many steps of the range
 FEWEST_PAIRS, MOST_PAIRS = 2, 8  # by the rule
 MOST_STATED_PAIRS = 64  # by the job
+EXACT_VALUES, EXACT_PART = 32, 1 / 3  # buckets of exact values by the rule, and their part of the squared norm
+EXACT_ROOM = 10.0  # pairs that the noise leaves room for, from which these buckets are worth their noise
+MOST_EXACT = 2**16  # in a file that is read
+MIXED = (  # shifts and factors of splitmix64
+    (np.uint64(30), np.uint64(0xBF58476D1CE4E5B9)),
+    (np.uint64(27), np.uint64(0x94D049BB133111EB)),
+)
+LAST_SHIFT = np.uint64(31)
 TOO_NOISY, CENTRE_ODDS = 0.3, 19.0  # as in mechanisms/gaussian/settings.py: beyond it rows are not centred
 
 
@@ -72,12 +83,19 @@ class CurveNoise:
             For each column of categories, how many columns it becomes.
         """
         noise = self.total / max(rows, 1)
-        columns = max(numbers + len(lists), 1)
-        pairs = int(np.clip(round((columns * noise) ** (-1 / 3)), FEWEST_PAIRS, MOST_PAIRS))
+        pairs = int(np.clip(round(self._room(rows, numbers + len(lists))), FEWEST_PAIRS, MOST_PAIRS))
         if self.graph:
             while pairs and noise * math.sqrt(CENTRE_ODDS * (2 * pairs * numbers + sum(lists))) >= TOO_NOISY:
                 pairs -= 1
         return pairs
+
+    def exact(self, rows: int, columns: int) -> int:
+        """Buckets of exact values for a number whose values repeat: some, where the noise leaves room for them."""
+        return EXACT_VALUES if not self.graph and self._room(rows, columns) >= EXACT_ROOM else 0
+
+    def _room(self, rows: int, columns: int) -> float:
+        """Pairs that the noise leaves room for."""
+        return float((max(columns, 1) * self.total / max(rows, 1)) ** (-1 / 3))
 
 
 @dataclass(frozen=True)
@@ -100,6 +118,9 @@ class FourierColumn:
     days : bool
         Whether the cells are dates, as days since 1970-01-01.
     source : {"rows", "job"}
+    exact : int
+        Buckets that exact values are hashed into, beside the waves: amounts that come again and again, as fees and
+        limits do, then have an effect of their own. 0 for none.
     """
 
     name: str
@@ -111,6 +132,7 @@ class FourierColumn:
     missing: bool = False
     days: bool = False
     source: str = JOB
+    exact: int = 0
 
     @property
     def used_pairs(self) -> int:
@@ -121,21 +143,27 @@ class FourierColumn:
         return 0 if steps <= 1 else math.ceil(min(self.pairs, steps / 2))
 
     @property
+    def used_exact(self) -> int:
+        """Buckets of exact values: none beside a line."""
+        return self.exact if self.used_pairs else 0
+
+    @property
     def fill(self) -> float:
         """What a blank counts as, where blanks have no column."""
         return self.low / 2 + self.high / 2
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Names of the encoded columns."""
+        """Names of the encoded columns: buckets of exact values, waves, blanks."""
+        exact = [f"{self.name} value {k}" for k in range(self.used_exact)]
         waves = [f"{self.name} {wave} {k}" for wave in ("cos", "sin") for k in range(1, self.used_pairs + 1)]
-        own = waves or [self.name]
+        own = [*exact, *waves] or [self.name]
         return tuple([*own, f"{self.name} {MISSING}"] if self.missing else own)
 
     @property
     def filled(self) -> int:
         """Encoded columns that are not 0 in a row."""
-        return len(self.names)
+        return len(self.names) - max(self.used_exact - 1, 0)
 
     def place(self, cells: Vector) -> Vector:
         """From 0 at `low` to 1 at `high`; beyond the range as at its ends."""
@@ -150,7 +178,10 @@ class FourierColumn:
     def encode(self, cells: Vector) -> Vector:
         """One row of encoded numbers for each cell."""
         blank = np.isnan(cells)
-        code = self._waves(self.place(np.where(blank, self.fill, cells)))
+        filled = np.where(blank, self.fill, cells)
+        code = self._waves(self.place(filled))
+        if self.used_exact:
+            code = np.hstack([self.exact_height * np.eye(self.exact)[self.bucket(filled)], code])
         if self.missing:
             code[blank] = 0.0
             return np.column_stack([code, blank])
@@ -160,11 +191,25 @@ class FourierColumn:
         """What each cell adds to the score."""
         return np.asarray(self.encode(cells) @ coef)
 
+    def bucket(self, cells: Vector) -> npt.NDArray[np.int64]:
+        """The bucket of each exact value, the same for everyone: the bits of the number, mixed (splitmix64)."""
+        values = np.clip(cells, self.low, self.high).astype(np.float64) + 0.0  # there is one zero
+        bits = values.view(np.uint64)
+        for shift, factor in MIXED:
+            bits = (bits ^ (bits >> shift)) * factor
+        return ((bits ^ (bits >> LAST_SHIFT)) % np.uint64(self.exact)).astype(np.int64)
+
+    @property
+    def exact_height(self) -> float:
+        """What stands in the column of a bucket."""
+        return math.sqrt(EXACT_PART)
+
     @property
     def heights(self) -> Vector:
-        """s_k, for the frequencies that are used."""
+        """s_k, for the frequencies that are used; less where exact values take a part of the norm."""
         k = np.arange(1, self.used_pairs + 1)
-        return np.asarray(1 / np.sqrt(k * np.sum(1 / k)))
+        part = 1 - EXACT_PART if self.used_exact else 1.0
+        return np.asarray(np.sqrt(part) / np.sqrt(k * np.sum(1 / k)))
 
     def _waves(self, places: Vector) -> Vector:
         if self.used_pairs == 0:

@@ -14,8 +14,16 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from tacit.columns.compact import Cells, CurveMatrix, category_cells, linear_cells, spline_cells, wave_cells
-from tacit.columns.curves import MOST_KNOTS, MOST_STATED_PAIRS, FourierColumn, SplineColumn
+from tacit.columns.compact import (
+    Cells,
+    CurveMatrix,
+    category_cells,
+    exact_cells,
+    linear_cells,
+    spline_cells,
+    wave_cells,
+)
+from tacit.columns.curves import MOST_EXACT, MOST_KNOTS, MOST_STATED_PAIRS, FourierColumn, SplineColumn
 from tacit.columns.spec import JOB, MISSING, OTHER, ROWS
 from tacit.columns.table import ArrowTable, Rows, Table, Texts, number_cells, text_cells
 from tacit.errors import InputError
@@ -260,12 +268,14 @@ class Encoder:
     def curves(self) -> Curves:
         """For each curve its first encoded column, the number of its columns, and its pairs of frequencies."""
         own = zip(self.columns, self.slices, strict=True)
-        found = [(at.start, len(c.names) - c.missing, c) for c, at in own if isinstance(c, CurveColumn)]
-        return tuple(
-            (start, width, c.used_pairs if isinstance(c, FourierColumn) else 0)
-            for start, width, c in found
-            if width > 1
-        )
+        found = [
+            (at.start + c.used_exact, 2 * c.used_pairs, c.used_pairs)
+            if isinstance(c, FourierColumn)
+            else (at.start, len(c.names) - c.missing, 0)
+            for c, at in own
+            if isinstance(c, CurveColumn)
+        ]
+        return tuple(curve for curve in found if curve[1] > 1)
 
     @property
     def has_bends(self) -> bool:
@@ -299,7 +309,9 @@ class Encoder:
             raise InputError(f"party {show(table.party)}: its file is LIBSVM, the model was trained on named columns")
         pick: Rows = np.arange(table.n_rows) if rows is None else rows
         if self.is_compact(len(pick)):
-            return CurveMatrix(tuple(_compact(column, table, pick, remarks) for column in self.columns))
+            return CurveMatrix(
+                tuple(cells for column in self.columns for cells in _compact(column, table, pick, remarks))
+            )
         parts: list[tuple[Rows, Rows, Vector]] = []
         start = 0
         for column in self.columns:
@@ -345,17 +357,17 @@ def _entries(
     return [*found, (blank, np.ones(blank.size, dtype=np.int64), np.ones(blank.size))] if column.missing else found
 
 
-def _compact(column: Column, table: ArrowTable, rows: Rows, remarks: list[str] | None) -> Cells:
+def _compact(column: Column, table: ArrowTable, rows: Rows, remarks: list[str] | None) -> list[Cells]:
     """The cells of one column, from which its encoded numbers follow."""
     if isinstance(column, TextColumn):
-        return category_cells(_places(column, table, rows, remarks), len(column.names), column.height)
+        return [category_cells(_places(column, table, rows, remarks), len(column.names), column.height)]
     cells = _numbers_of(column, table, rows, remarks)
     if isinstance(column, SplineColumn):
-        return spline_cells(column, cells)
+        return [spline_cells(column, cells)]
     if isinstance(column, FourierColumn):
-        return wave_cells(column, cells)
+        return [*exact_cells(column, cells), wave_cells(column, cells)]
     fill = float(column.encode(np.array([np.nan]))[0])
-    return linear_cells(column.encode(cells), np.isnan(cells), fill, missing=column.missing)
+    return [linear_cells(column.encode(cells), np.isnan(cells), fill, missing=column.missing)]
 
 
 def _numbers_of(column: NumberColumn | CurveColumn, table: ArrowTable, rows: Rows, remarks: list[str] | None) -> Vector:
@@ -451,6 +463,8 @@ def _plain(column: Column) -> dict[str, Any]:
     values = {"kind": kind, **asdict(column)}
     if values.get("height") == 1.0:  # so that the files of models without curves stay as they were
         del values["height"]
+    if values.get("exact") == 0:
+        del values["exact"]
     return values
 
 
@@ -502,9 +516,11 @@ def _column(record: Any) -> Column:
 def _fourier(record: Mapping[str, Any], name: str, missing: bool, source: str) -> FourierColumn:
     low, high = (_finite(record.get(key), name, key) for key in ("low", "high"))
     pairs = _count(record.get("pairs"), name, "pairs", 0, MOST_STATED_PAIRS)
+    exact = _count(record.get("exact", 0), name, "exact", 0, MOST_EXACT)
     if not low / 2 < high / 2 or not all(isinstance(record.get(key), bool) for key in ("log", "whole", "days")):
         raise ValueError(f"the schema of column {show(name)} does not fit together")
-    return FourierColumn(name, low, high, pairs, record["log"], record["whole"], missing, record["days"], source)
+    log, whole, days = (record[key] for key in ("log", "whole", "days"))
+    return FourierColumn(name, low, high, pairs, log, whole, missing, days, source, exact)
 
 
 def _spline(record: Mapping[str, Any], name: str, missing: bool, source: str) -> SplineColumn:

@@ -115,7 +115,7 @@ SCALES = ("standard", "range", "none")
 LINEAR, SPLINE, AUTO = "linear", "spline", "auto"
 TERMS = (LINEAR, SPLINE)
 OTHER, MISSING = "other", "missing"
-RANGE, CURVE = ("low", "high"), ("term", "log", "whole")  # keys that numbers alone have
+RANGE, CURVE = ("low", "high"), ("term", "log", "whole", "repeats")  # keys that numbers alone have
 ROWS, JOB = "rows", "job"  # where constants come from: rows that nobody protects, or the job
 
 
@@ -143,6 +143,9 @@ class ColumnSpec:
         Whether the curve of a number follows its logarithm, counted from `low`; true needs low and high.
     whole : bool or None
         Whether a number is always whole, such as an age in years.
+    repeats : bool or None
+        Whether exact values of a number come again and again, as fees and limits do: then each may add something of
+        its own to the curve of protected rows, where the noise leaves room for it.
     optional : bool
         Whether there may be no such column, as with the entries of a code book; never in a file.
     """
@@ -157,6 +160,7 @@ class ColumnSpec:
     term: str | None = None
     log: bool | None = None
     whole: bool | None = None
+    repeats: bool | None = None
     optional: bool = False
 
     def __post_init__(self) -> None:
@@ -193,6 +197,9 @@ class PairsRule(Protocol):
 
     def pairs(self, rows: int, numbers: int, lists: Sequence[int]) -> int:
         """From how many rows are trained on, how many numbers there are, and what each list of categories becomes."""
+
+    def exact(self, rows: int, columns: int) -> int:
+        """Buckets of exact values for a number whose values repeat, from how many rows and columns there are."""
 
 
 @dataclass(frozen=True)

@@ -105,6 +105,7 @@ def _curve(column: CurveColumn) -> str:
     if column.used_pairs == 0:
         what = what.replace("a curve", "a line")
     fine = f" of {plural(column.used_pairs, 'pair')} of waves" if column.used_pairs else ""
+    fine += f" and {plural(column.used_exact, 'bucket')} of exact values" if column.used_exact else ""
     places = ", finer near the lower end" if column.log else ""
     blanks = "blanks apart" if column.missing else f"blanks become {_end(column, column.fill)}"
     return f"{what}{fine} {ends}{places}, {blanks}"

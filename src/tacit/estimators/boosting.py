@@ -395,7 +395,8 @@ class VerticalBoostingClassifier(ClassifierMixin, _VerticalBoosting):
         With `Privacy(epsilon=...)` the rows of all parties but the first are protected: it alone has trees, and the
         others add private curves. With `Privacy(epsilon=None, label_epsilon=...)` labels are randomized once.
     ranges : mapping of column to (low, high), or None, default None
-        Public ranges of the protected parties' numbers, where rows are protected.
+        Public ranges of the protected parties' numbers, where rows are protected. (low, high, "repeats") for a number
+        whose exact values come again and again, as fees and limits do.
     categories : mapping of column to list, or None, default None
         Public lists of the protected parties' categories.
     secure_aggregation : bool, default False

@@ -117,6 +117,9 @@ def _is_plain(column: Any) -> bool:
 # --- What users say about columns: ranges and categories; for trees also which hold categories, and directions
 
 
+REPEATS = "repeats"
+
+
 @dataclass(frozen=True)
 class ColumnWishes:
     """What an estimator was told about columns.
@@ -124,7 +127,7 @@ class ColumnWishes:
     Attributes
     ----------
     terms : {"linear", "spline"}
-    ranges : mapping of column to (low, high), or None
+    ranges : mapping of column to (low, high) or (low, high, "repeats"), or None
     categories : mapping of column to list, or None
     always : bool
         Whether every table is to be encoded, so that lines can be compared with curves.
@@ -193,11 +196,16 @@ def _name(key: Any, names: Sequence[str], what: str) -> str:
 
 
 def _range_spec(name: str, value: Any) -> ColumnSpec:
-    if not isinstance(value, list | tuple | np.ndarray) or len(value) != 2:
+    if not isinstance(value, list | tuple | np.ndarray) or len(value) not in (2, 3):
         raise InputError(f"ranges[{name!r}]={show(value)} is not allowed: give two numbers or dates, as (low, high)")
-    low, high = (_end(name, end) for end in value)
-    dates = any(isinstance(end, datetime.date | np.datetime64) for end in value)
-    return ColumnSpec(name, DATE if dates else None, low, high, optional=True)
+    if len(value) == 3 and value[2] != REPEATS:
+        raise InputError(
+            f"ranges[{name!r}] has {show(value[2])} after its ends: give (low, high), or (low, high, {REPEATS!r}) "
+            "where exact values come again and again"
+        )
+    low, high = (_end(name, end) for end in value[:2])
+    dates = any(isinstance(end, datetime.date | np.datetime64) for end in value[:2])
+    return ColumnSpec(name, DATE if dates else None, low, high, repeats=len(value) == 3 or None, optional=True)
 
 
 def _end(name: str, end: Any) -> float:

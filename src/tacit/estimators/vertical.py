@@ -483,7 +483,8 @@ class VerticalClassifier(LinearClassifierMixin, _Vertical):
         sets; `VerticalClassifierCV` chooses between both.
     ranges : mapping of column to (low, high), or None, default None
         Public ranges of numbers or dates: cells beyond them count as their ends. Curves of protected rows need them.
-        Columns of arrays are x0, x1, ... or numbers; names may hold wildcards ("BILL*").
+        Columns of arrays are x0, x1, ... or numbers; names may hold wildcards ("BILL*"). (low, high, "repeats") for a
+        protected number whose exact values come again and again, as fees and limits do.
     categories : mapping of column to list, or None, default None
         Public lists of categories, every other one counts as "other". Text of protected rows needs them. Numbers in
         listed columns are categories, too.

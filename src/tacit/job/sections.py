@@ -236,6 +236,7 @@ COLUMN_KEYS: dict[str, Kind] = {
     "term": one_of(TERMS),
     "log": TRUTH,
     "whole": TRUTH,
+    "repeats": TRUTH,
 }
 COLUMNS = Kind("a table of columns, such as { age = { low = 18, high = 90 } }", _table)
 MOMENT = Kind('a date such as "2024-01-31", or a number', _moment)
