@@ -35,6 +35,7 @@ from bench import (
     streamed,
     structure,
     terms,
+    timing,
     trees,
     trees_federated,
     trees_size,
@@ -74,4 +75,5 @@ PARTS: dict[str, ModuleType] = {
     "dask": on_dask,
     "coverage": coverage,
     "structure": structure,
+    "timing": timing,
 }
