@@ -162,8 +162,8 @@ def _column(column: Column) -> Values:
             return {"kind": "buckets", **values}
         case FourierColumn() if column.used_exact:
             raise InputError(
-                f"column {show(column.name)} has buckets of exact values (repeats = true), which no other form has yet: "
-                "predict with Tacit, or train without repeats"
+                f"column {show(column.name)} has buckets of exact values (repeats = true), which no other form has "
+                "yet: predict with Tacit, or train without repeats"
             )
         case FourierColumn():
             kept = {key: values[key] for key in ("name", "low", "high", "log", "missing", "days")}
