@@ -34,6 +34,7 @@ from bench import (
     streamed,
     structure,
     terms,
+    timing,
     trees,
     trees_federated,
     trees_size,
@@ -72,4 +73,5 @@ PARTS: dict[str, ModuleType] = {
     "dask": on_dask,
     "coverage": coverage,
     "structure": structure,
+    "timing": timing,
 }

@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy.integrate import trapezoid
 from scipy.stats import binom, norm
 
 from tacit.cli.main import main
@@ -46,7 +47,7 @@ DELTA = 1e-5
 def gaussian_delta(mu: float, epsilon: float) -> float:
     """The hockey-stick divergence of N(mu, 1) and N(0, 1), by integrating the two densities."""
     x = np.linspace(-40, mu + 40, 2_000_001)
-    return float(np.trapezoid(np.maximum(norm.pdf(x, mu) - math.exp(epsilon) * norm.pdf(x), 0.0), x))
+    return float(trapezoid(np.maximum(norm.pdf(x, mu) - math.exp(epsilon) * norm.pdf(x), 0.0), x))
 
 
 @pytest.mark.parametrize(("rows", "stated"), [(2, 9.0848), (10, 81.402)])

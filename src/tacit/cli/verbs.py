@@ -44,6 +44,7 @@ VERBS = {
     "explain": Verb("take a prediction apart, party by party"),
     "curves": Verb("draw what each column adds to the score"),
     "scorecard": Verb("write a classifier as points that are added up"),
+    "export": Verb("hand a model over: plain Python, ONNX, skops, a card"),
     "describe": Verb("look at the columns of a job before training"),
     "compare": Verb("see whether lines, curves or trees are worth it"),
     "watch": Verb("watch a run in progress"),

@@ -16,6 +16,7 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, Self
 
 import numpy as np
@@ -114,6 +115,24 @@ class FittedModel(BaseEstimator):
         if model.mean is not None:
             names, encoders = [ALL_PARTIES], [next(iter(self.encoders_.values()), None)]
         return explain_rows(model.terms, self._new_shards(X), encoders, model.constant, names)
+
+    def export(self, path: str | Path, *, party: str | None = None) -> Path:
+        """Write the fitted model in a form that needs no Tacit: plain Python, ONNX or skops.
+
+        Parameters
+        ----------
+        path : path
+            A file whose name ends in .py, .onnx or .skops.
+        party : str, optional
+            Write the part of this party alone.
+
+        Raises
+        ------
+        InputError
+            As `save`; for another ending, an unknown party, and for a model that the form cannot hold.
+        """
+        with TemporaryDirectory() as place:
+            return LoadedModel.read(self.save(Path(place) / "model")).export(path, party=party)
 
     def save(self, path: str | Path, *, overwrite: bool = False) -> Path:
         """Save the fitted model as the folder of a run, for `tacit.load` and the command line.

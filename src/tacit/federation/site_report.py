@@ -165,7 +165,7 @@ def write_site_report(run: str | Path, out: Path | None = None) -> Path:
 
 def site_page(own: SitePart) -> str:
     """The page as text."""
-    run = own.run
+    run, (coefficients, left) = own.run, _coefficients(own)
     return fill(
         "site.html",
         title=f"{run.job.name}: the part of {own.party}",
@@ -181,8 +181,8 @@ def site_page(own: SitePart) -> str:
         measures=_measures(own),
         notes=_notes(own),
         contribution=_contribution(own),
-        coefficients=_coefficients(own)[0],
-        coefficients_left=_coefficients(own)[1],
+        coefficients=coefficients,
+        coefficients_left=left,
         curves=curve_section(run, _curves(own)),
         sent_words=_sent_words(own),
         sent=_sent(own),

@@ -21,6 +21,7 @@ from tacit.plan.terms import loss_of
 from tacit.privacy.certificate import Certificate
 from tacit.run.curves import Points, model_curves
 from tacit.run.folder import PLAN, RunFolder, serving_loss
+from tacit.run.hand_over import export, form_of
 from tacit.run.inference import PRIVATE, Summary, summarize
 from tacit.run.measures import evaluation_lines, figures
 from tacit.run.predict import Predictions, SavedModel, load_model, load_rows, offset_remarks, predict
@@ -171,6 +172,24 @@ class SavedRun:
         for remark in prediction_remarks(self.model, data):
             warnings.warn(remark, stacklevel=2)
         return predict(self.model, data)
+
+    def export(self, path: str | Path, *, party: str | None = None) -> Path:
+        """Write the model in a form that needs no Tacit, as `tacit export` does.
+
+        Parameters
+        ----------
+        path : path
+            A file whose name ends in .py (plain Python), .onnx or .skops.
+        party : str, optional
+            Write the part of this party alone.
+
+        Raises
+        ------
+        InputError
+            For another ending, an unknown party, and for a model that the form cannot hold.
+        """
+        export(self.model, Path(path), form_of(path), None if party is None else [party])
+        return Path(path)
 
     def evaluate(self, rows: Mapping[str, Source] | Sequence[Source] | Source) -> Evaluation:
         """Evaluate the model on new rows with labels, as `tacit evaluate` does; what it would remark is a warning.
