@@ -26,6 +26,7 @@ CHEAP = (
     "graph-private",
     "graph-sets",
     "service",
+    "many",
 )
 
 

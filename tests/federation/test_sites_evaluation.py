@@ -423,11 +423,14 @@ def test_sites_search_as_one_process(tmp_path: Path, case: str) -> None:
             assert lead[model]["alpha"] == by_kind(figures(one))[model]["alpha"]
 
 
-def test_a_search_that_is_killed_begins_again_and_takes_the_same_alpha(tmp_path: Path) -> None:
+def test_a_search_that_is_killed_goes_on_with_the_folds_that_are_not_done(tmp_path: Path) -> None:
     files = write_files(tmp_path)
     text = job_text(files, "flare", **SEARCH)
-    Loopback(files, tmp_path / "calm").run(text)
-    for number, (kind, count) in enumerate([(Try, 7), (Settle, 1), (Settle, 2), (Answer, 40), (End, 1)]):
+    calm = Loopback(files, tmp_path / "calm")
+    calm.run(text)
+    tries = sum(isinstance(one.asked, Try) for one in calm.carried)
+    known = searched(tmp_path / "calm" / "party0" / RUN)
+    for number, (kind, count) in enumerate([(Try, 7), (Try, 12), (Settle, 1), (Settle, 2), (Answer, 40), (End, 1)]):
         loop, seen = Loopback(files, tmp_path / str(number)), [0]
 
         def kill(
@@ -441,7 +444,13 @@ def test_a_search_that_is_killed_begins_again_and_takes_the_same_alpha(tmp_path:
         with pytest.raises(ConnectionError):
             loop.run(text)
         loop.restart()
+        done = sum(isinstance(one.asked, Try) for one in loop.carried)
         loop.run(text)
+        again = sum(isinstance(one.asked, Try) for one in loop.carried) - done
+        fold = tries // 3
+        assert again == tries - fold * (done // fold), "a fold that was done was made again"
+        assert {**searched(tmp_path / str(number) / "party0" / RUN), "seconds": 0} == {**known, "seconds": 0}
+        assert not (tmp_path / str(number) / "party0" / RUN / "folds.json").exists()
         for name in files:
             np.testing.assert_array_equal(
                 coef(tmp_path / str(number) / name / RUN, name), coef(tmp_path / "calm" / name / RUN, name)

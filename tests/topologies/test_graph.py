@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy.sparse import csgraph
 
 from tacit import InputError
 from tacit.topologies import GRAPHS, Graph, make_graph
@@ -17,6 +18,27 @@ def test_every_kind_is_a_connected_simple_graph(kind, nodes):
     assert sum(graph.degrees) == 2 * len(graph.edges)
     for name in graph.names:
         assert all(name in graph.neighbours(other) for other in graph.neighbours(name))
+
+
+@pytest.mark.parametrize("nodes", [1, 2, 3, 7, 40, 101])
+@pytest.mark.parametrize("kind", sorted(GRAPHS))
+def test_diameter_centre_and_tree_are_those_of_all_shortest_ways(kind, nodes):
+    graph = make_graph(kind, nodes, seed=1)
+    adjacency = np.zeros((nodes, nodes))
+    for a, b in graph.edges:
+        adjacency[a, b] = adjacency[b, a] = 1
+    steps = csgraph.shortest_path(adjacency, unweighted=True)
+    furthest = steps.max(axis=1)
+    assert graph.diameter == furthest.max()
+    assert graph.centre == furthest.argmin()
+    parents, heights = graph.tree
+    assert heights[graph.centre] == furthest.min()
+    for node, parent in enumerate(parents):
+        assert (
+            (node in graph.children[parent] and heights[parent] > heights[node])
+            if parent >= 0
+            else node == graph.centre
+        )
 
 
 def test_sizes_and_diameters_of_the_kinds():

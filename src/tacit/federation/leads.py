@@ -16,6 +16,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import partial
 from typing import Any, cast
 
 import numpy as np
@@ -292,14 +293,15 @@ class StarLead(TrainingLead):
     def _settled(self, plan: Plan) -> Plan:
         """The plan with the alpha that the search of the job takes; a run that goes on takes the same.
 
-        A search that was interrupted begins again: nothing of it is kept, and without privacy nothing is spent.
+        A search that was interrupted goes on with the folds that are not done; without privacy nothing is spent.
         """
         spec, own = self.task.job.search, self.handler.own
         if spec is None:
             return plan
         alpha = self.folder.read_searched_alpha()
         if alpha is None:
-            found = search_job(plan, [own.shard], own.held_labels, spec, make=lambda fold: FoldStar(self, fold))
+            own_fold = partial(FoldStar, self)
+            found = search_job(plan, [own.shard], own.held_labels, spec, make=own_fold, kept=self.folder)
             self.folder.write_search(found.record())
             alpha = found.alpha
         ask_all(self.site, self.task.job.names, Settle(alpha=alpha))

@@ -299,7 +299,7 @@ class PartyHandler:
     # --- the search for alpha --------------------------------------------------------------------------
 
     def try_alpha(self, request: Try) -> Done:
-        """Begin a fit on some rows, or go on with another alpha; all of it is done anew where a process dies."""
+        """Begin a fit on some rows, or go on with another alpha; a fold is done anew where a process dies."""
         spec = self.task.job.search
         if spec is None or (self.task.folder / SETTLED).exists():
             raise RefusalError(Reason.TURN)

@@ -11,6 +11,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, cast
 
 import numpy as np
@@ -68,7 +69,7 @@ class PlannedRun:
         """Everybody who takes part."""
         return self.layout.names
 
-    @property
+    @cached_property
     def asked_parties(self) -> tuple[str, ...]:
         """The parties to which messages go: all but one that is itself the coordinator's side."""
         if self.problem.trees is not None and not self.fixed_rounds:
@@ -89,7 +90,7 @@ class PlannedRun:
 
     def place(self, name: str) -> Place:
         """A node's place among the others."""
-        return Place(name, self.graph, self.samples.sizes, self.samples.columns)
+        return Place(name, self.graph, self.samples.sizes, self.samples.total_size, self.samples.columns)
 
     @property
     def mask_graph(self) -> Graph:

@@ -92,6 +92,7 @@ FORMAT = 1
 MODEL, JOINT, SAMPLES = "model", "joint", "samples"
 JOB, PLAN, CHECKPOINT, TRACE, RESULT = "job.toml", "plan.json", "checkpoint.npz", "trace.jsonl", "result.json"
 LOCK, PRINT, SEARCH, ABOUT = "run.lock", "data.json", "search.json", "about.json"
+FOLDS = "folds.json"  # of a search between sites that has not ended
 SEARCHED = {"alpha", "alphas", "folds", "rule", "seconds", "traffic"}  # what search.json holds at least
 CERTIFICATE, CERTIFICATE_TEXT = "certificate.json", "certificate.txt"
 EVALUATION, REPORT = "evaluation.json", "report.html"
@@ -496,6 +497,7 @@ class RunFolder:
     def write_search(self, record: dict[str, Any]) -> None:
         """Keep the search of a run that has begun, so that going on does not make it again."""
         write_json(self.path / SEARCH, {"format": FORMAT, **record})
+        (self.path / FOLDS).unlink(missing_ok=True)
 
     def read_search(self, job: Job) -> dict[str, Any] | None:
         """The search of a run that has begun with this job; None where it has made none."""
@@ -512,6 +514,19 @@ class RunFolder:
         if job.chooses_terms and record.get("terms") not in TERMS:
             raise damaged(path, "it does not say whether lines or curves were taken")
         return record
+
+    def read_fold(self, number: int) -> dict[str, Any] | None:
+        """What a fold of a search between sites found; None where it was not done."""
+        found = self._folds().get(str(number))
+        return None if found is None else {**found, "losses": [float(loss) for loss in found["losses"]]}
+
+    def write_fold(self, number: int, record: dict[str, Any]) -> None:
+        """Keep what a fold of a search between sites found, until the search has ended."""
+        plain = {**record, "losses": [plain_number(loss) for loss in record["losses"]]}
+        write_json(self.path / FOLDS, {**self._folds(), str(number): plain})
+
+    def _folds(self) -> dict[str, Any]:
+        return read_json(self.path / FOLDS) if (self.path / FOLDS).exists() else {}
 
     def read_searched_alpha(self) -> float | None:
         """The alpha that the search of a run between sites took; None where it has not ended."""

@@ -15,6 +15,7 @@ import time
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Protocol
 
 import numpy as np
@@ -56,6 +57,16 @@ class FoldRun(Protocol):
 
     def retune(self, plan: Plan) -> None:
         """Go on from the end with the alpha of another plan."""
+
+
+class KeptFolds(Protocol):
+    """Where what folds found is kept, so that a search goes on after a crash."""
+
+    def read_fold(self, number: int) -> dict[str, Any] | None:
+        """What a fold found; None where it was not done."""
+
+    def write_fold(self, number: int, record: dict[str, Any]) -> None:
+        """Keep what a fold found."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -193,6 +204,7 @@ def search_alpha(
     rule: str,
     watch: Watch | None = None,
     make: MakeRun | None = None,
+    kept: KeptFolds | None = None,
 ) -> AlphaSearch:
     """Try every alpha on every fold and take one.
 
@@ -210,6 +222,8 @@ def search_alpha(
         Called after each fit with how many are done, and of how many.
     make : callable or None
         Begins the run of a fold, given its plan; None where all parties are in this process.
+    kept : KeptFolds, optional
+        Where folds that are done are kept: these are not made again.
 
     Raises
     ------
@@ -226,15 +240,15 @@ def search_alpha(
     losses, rounds = np.empty((len(alphas), len(splits))), np.empty((len(alphas), len(splits)))
     sizes, sent, unfinished = np.empty(len(splits)), np.zeros(2, dtype=np.int64), 0
     for k, (seen, left_out) in enumerate(splits):
-        fold = _Fold(plan, shards, labels, seen, left_out, make)
-        sizes[k] = fold.size
-        for i, alpha in enumerate(alphas):
-            result = fold.fit(alpha)
-            losses[i, k], rounds[i, k] = fold.loss(result), len(result.trace) + fold.more_rounds
-            sent += [result.traffic["bytes_down"], result.traffic["bytes_up"] + fold.more_bytes]
-            unfinished += not result.converged
-            if watch:
-                watch(k * len(alphas) + i + 1, fits)
+        done = kept.read_fold(k) if kept else None
+        if done is None:
+            fold = _Fold(plan, shards, labels, seen, left_out, make)
+            done = _tried(fold, alphas, watch and partial(_watched, watch, k * len(alphas), fits))
+            if kept:
+                kept.write_fold(k, done)
+        losses[:, k], rounds[:, k], sizes[k] = done["losses"], done["rounds"], done["size"]
+        sent += done["sent"]
+        unfinished += done["unfinished"]
     if not sizes.any():
         raise InputError("the rows that the folds leave out have weight zero: give other folds, or leave weights out")
     taken = choose(losses, sizes, rule)
@@ -255,6 +269,24 @@ def search_alpha(
     )
 
 
+def _watched(watch: Watch, before: int, fits: int, done: int) -> None:
+    watch(before + done, fits)
+
+
+def _tried(fold: _Fold, alphas: Sequence[float], after: Callable[[int], None] | None) -> dict[str, Any]:
+    """Every alpha on one fold, as plain values."""
+    losses, rounds, sent, unfinished = [], [], np.zeros(2, dtype=np.int64), 0
+    for i, alpha in enumerate(alphas):
+        result = fold.fit(alpha)
+        losses.append(fold.loss(result))
+        rounds.append(len(result.trace) + fold.more_rounds)
+        sent += [result.traffic["bytes_down"], result.traffic["bytes_up"] + fold.more_bytes]
+        unfinished += not result.converged
+        if after:
+            after(i + 1)
+    return {"size": fold.size, "losses": losses, "rounds": rounds, "sent": sent.tolist(), "unfinished": unfinished}
+
+
 def search_job(
     plan: Plan,
     shards: Sequence[Shard],
@@ -262,6 +294,7 @@ def search_job(
     spec: SearchSpec,
     watch: Watch | None = None,
     make: MakeRun | None = None,
+    kept: KeptFolds | None = None,
 ) -> AlphaSearch:
     """The search that a job asks for: the same alphas and folds for every plan of the same rows and seed."""
     kinds = bare_labels(labels.values) if labels.classes else None
@@ -269,7 +302,7 @@ def search_job(
         spec.folds_of(plan.problem.rows), plan.problem.rows, plan.problem.seed, kinds, name="search.folds"
     )
     alphas = alpha_grid(spec.alphas, plan.problem.total)
-    return search_alpha(plan, shards, labels.values, alphas, splits, spec.rule, watch, make)
+    return search_alpha(plan, shards, labels.values, alphas, splits, spec.rule, watch, make, kept)
 
 
 def check_not_private(privacy: object) -> None:

@@ -33,7 +33,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from functools import lru_cache
 from hashlib import sha256
 from typing import Any, Protocol, cast
 
@@ -118,6 +117,8 @@ class Place:
     graph : Graph
     sizes : tuple of float
         Sum of the row weights at each node (numbers of rows where there are no weights), in the order of the graph.
+    total : float
+        Sum of all sizes: N of the objective.
     columns : int
         Columns of every node's rows.
     cover : Cover or None
@@ -127,6 +128,7 @@ class Place:
     name: str
     graph: Graph
     sizes: tuple[float, ...]
+    total: float
     columns: int
     cover: Cover | None = field(default=None, compare=False)
 
@@ -139,11 +141,6 @@ class Place:
     def neighbours(self) -> tuple[str, ...]:
         """Names of the neighbours."""
         return self.graph.neighbours(self.name)
-
-    @property
-    def total(self) -> float:
-        """Sum of all sizes: N of the objective."""
-        return math.fsum(self.sizes)
 
     @property
     def share(self) -> float:
@@ -335,10 +332,10 @@ class TreeSum:
 
     def __init__(self, graph: Graph, name: str, cover: Cover | None = None) -> None:
         number = graph.number(name)
-        parents, heights = _tree(graph)
-        self.depth = max(heights)
+        parents, heights = graph.tree
+        self.depth = heights[graph.centre]
         self.parent = None if parents[number] < 0 else graph.names[parents[number]]
-        self.children = tuple(graph.names[k] for k, parent in enumerate(parents) if parent == number)
+        self.children = tuple(graph.names[k] for k in graph.children[number])
         self.height = heights[number]
         self.cover = cover
         self.begun = 0  # the round in which the sum began; 0 where there is none
@@ -448,16 +445,3 @@ class TreeSum:
         self.begun = int(state["tree.begun"][0])
         self.partial, self.total, self.hidden = state.get("tree.partial"), state.get("tree.total"), None
         self.heard = state["tree.heard"].astype(np.uint8).tobytes() if "tree.heard" in state else b""
-
-
-@lru_cache(maxsize=4)
-def _tree(graph: Graph) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """For each node its parent (-1 for the root), and the edges to the furthest leaf of its branch."""
-    parents = graph.parents_from(graph.centre)
-    heights = [0] * graph.nodes
-    for leaf in range(graph.nodes):
-        node, steps = leaf, 0
-        while parents[node] >= 0:
-            node, steps = parents[node], steps + 1
-            heights[node] = max(heights[node], steps)
-    return parents, tuple(heights)
