@@ -10,7 +10,7 @@ from scipy.special import expit, softmax
 
 from tacit.mechanisms.gram import fit, settings
 from tacit.mechanisms.gram.fit import side_columns
-from tacit.mechanisms.gram.settings import CLASS_CONSTANT, CONSTANT, Classes, Counts, Response, bounds
+from tacit.mechanisms.gram.settings import CLASS_CONSTANT, CONSTANT, ClassTarget, CountTarget, Response, bounds
 from tacit.problem.losses.modified import flip_of, modified
 from tacit.problem.registry import get_loss
 
@@ -181,7 +181,7 @@ def test_the_constants_of_classes(classes):
     rng = np.random.default_rng(classes)
     offset = rng.normal(size=(500, classes)) * rng.choice([0.0, 1.0, 30.0, 1e6], size=(500, 1))
     labels = rng.integers(classes, size=500).astype(float)
-    target = Classes(offset.ravel(), labels, classes)
+    target = ClassTarget(offset.ravel(), labels, classes)
     score = rng.normal(size=(500, classes - 1)) * rng.choice([1.0, 1e3, 1e12], size=(500, 1))
     sizes = np.linalg.norm(target.slope(score), axis=1)
     assert 1.41 < sizes.max() <= math.sqrt(2)
@@ -194,7 +194,7 @@ def test_the_constants_of_classes(classes):
 def test_the_curvature_of_a_direction_is_that_of_the_loss():
     rng = np.random.default_rng(0)
     offset, labels = rng.normal(size=(200, 4)), rng.integers(4, size=200).astype(float)
-    target, step = Classes(offset.ravel(), labels, 4), 1e-5
+    target, step = ClassTarget(offset.ravel(), labels, 4), 1e-5
     for j, curvature in enumerate(target.curvatures):
         move = np.zeros((200, 3))
         move[:, j] = step
@@ -206,8 +206,8 @@ def test_the_constants_of_counts():
     rng = np.random.default_rng(0)
     offset = np.concatenate([rng.normal(size=500), [-1e100, -700.0, 700.0, 1e100]])
     for labels in (rng.poisson(3.0, 504).astype(float), np.zeros(504), np.full(504, 1e100)):
-        target = Counts(offset[:500], labels[:500], 2.0)
-        wide = Counts(offset, labels, 2.0)
+        target = CountTarget(offset[:500], labels[:500], 2.0)
+        wide = CountTarget(offset, labels, 2.0)
         for one in (target, wide):
             for size in (0.0, 1.0, 1e3, 1e300):
                 slope = one.slope(size * rng.normal(size=(one.offset.size, 1)))
@@ -215,7 +215,7 @@ def test_the_constants_of_counts():
                 assert np.abs(slope).max() <= 2.0
             assert one.weight.min() >= 0
             assert one.weight.max() <= 1.0
-    step, target = 1e-6, Counts(offset[:500], rng.poisson(3.0, 500).astype(float), 1e9)
+    step, target = 1e-6, CountTarget(offset[:500], rng.poisson(3.0, 500).astype(float), 1e9)
     bent = (target.slope(np.full((500, 1), step)) - target.slope(np.full((500, 1), -step))).ravel() / (2 * step)
     usual = target.weight < 1
     np.testing.assert_allclose(bent[usual], target.curvatures[0] * target.weight[usual], rtol=1e-6)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tacit.mechanisms.gram.settings import Classes
+from tacit.mechanisms.gram.settings import ClassTarget
 from tests.algorithms.gram.cases import CLASSES, COLUMNS, ROWS, TARGETS, TWO_SIGNED, case, pair, script, still, turned
 from tests.algorithms.gram.replay import Case, deviations
 
@@ -92,7 +92,7 @@ def test_no_pair_of_rows_is_found_that_costs_more(target, seed, first, second, o
 
 def class_pushes() -> list[np.ndarray]:
     """Gradients after which two rows are each sure of a class, the same one or another, and both are wrong."""
-    uniform, found = Classes(np.zeros(4 * ROWS), np.ones(ROWS), 4), []
+    uniform, found = ClassTarget(np.zeros(4 * ROWS), np.ones(ROWS), 4), []
     for first, second in ((0, 2), (0, 0), (2, 3)):
         push = np.zeros((COLUMNS + 1, 4))
         push[0, first], push[1, second] = -1e9, -1e12

@@ -325,7 +325,7 @@ class Residual:
         return 1.0
 
 
-class Classes:
+class ClassTarget:
     """Softmax of several classes, in an orthonormal basis of the scores that sum to zero: a column for each direction.
 
     The basis turns the mean curvature of a row at the offsets into a diagonal matrix. A derivative p - t sums to zero,
@@ -356,7 +356,7 @@ class Classes:
         return _held(float(_scatter(p).sum()) / scale, self)
 
 
-class Counts:
+class CountTarget:
     """Counts with mean exp(t), in units of the root mean square residual at the offsets: exp(t) - y, clipped."""
 
     def __init__(self, offset: Vector, labels: Vector, clip: float) -> None:
@@ -379,7 +379,7 @@ class Counts:
         return _held(float(np.minimum(now / self.usual, 1.0).sum()), self)
 
 
-DirectedTarget = Classes | Counts  # a derivative in each of some directions, and the curvature of each
+DirectedTarget = ClassTarget | CountTarget  # a derivative in each of some directions, and the curvature of each
 
 
 def _scatter(p: Vector) -> Vector:

@@ -39,8 +39,8 @@ from tacit.mechanisms.gram.settings import (
     CONSTANT,
     FOLDS,
     Bits,
-    Classes,
-    Counts,
+    ClassTarget,
+    CountTarget,
     DirectedTarget,
     FitSettings,
     FitTarget,
@@ -118,9 +118,9 @@ class GramParty:
         sent, rows = Inbox(inbox, self.release.owner), self.block.n
         if self.settings.target == "softmax":
             count = self.settings.seen_loss.outputs
-            return Classes(sent.numbers("offset", rows * count), sent.choices("labels", rows, range(count)), count)
+            return ClassTarget(sent.numbers("offset", rows * count), sent.choices("labels", rows, range(count)), count)
         if self.settings.target == "counts":
-            return Counts(sent.numbers("offset", rows), sent.numbers("labels", rows), self.fit_settings.slope)
+            return CountTarget(sent.numbers("offset", rows), sent.numbers("labels", rows), self.fit_settings.slope)
         return None
 
     def _target(self, inbox: Arrays) -> FitTarget:

@@ -76,7 +76,7 @@ class BoundedPoisson(Loss):
     """Poisson loss of labels from 0 to 1 whose mean exp(z) counts as 1 where it is more: slope min(exp(z), 1) - y.
 
     It is convex, no slope exceeds 1 and no curvature 1. The best score of labels with mean m is log m, as without the
-    bound. Private methods use it in place of the Poisson loss (docs/proofs/graph.md, section 3a).
+    bound. Private methods use it in place of the Poisson loss (docs/proofs/graph.md, section 3b).
     """
 
     name = "bounded poisson"
