@@ -21,8 +21,11 @@ HOME = "tacit.report"
 
 
 def fill(template: str, /, home: str = HOME, **values: Any) -> str:
-    """The page of a template as text: of this package, or of another that builds on its shell."""
-    return str(_environment(home).get_template(template).render(**values))
+    """The page of a template as text: of this package, or of another that builds on its shell.
+
+    A line never ends between 95 and %.
+    """
+    return str(_environment(home).get_template(template).render(**values)).replace(" % interval", "&nbsp;% interval")
 
 
 @cache
