@@ -8,7 +8,7 @@ from scipy import optimize, sparse
 
 from tacit.blocks import SeveralBlock
 from tacit.blocks.dense import Block
-from tacit.problem.losses.softmax import Softmax
+from tacit.problem.losses.logistic import Softmax
 from tacit.problem.registry import LOSSES, get_loss
 from tacit.solvers.consensus import NodeData
 from tacit.solvers.consensus import local as local_module
