@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tacit.mechanisms.gram.fit import _Metric
+from tacit.mechanisms.gram.fit import _Metric, side_columns
 from tacit.mechanisms.gram.settings import FitSettings, HalfTarget
 
 ROWS, COLUMNS = 1000, 40
@@ -21,7 +21,8 @@ def test_noise_is_not_counted_as_freedom(noise):
     above = np.triu(noise / np.sqrt(2) * rng.normal(size=gram.shape), 1)
     seen = gram + above + above.T + np.diag(noise * rng.normal(size=COLUMNS))
     settings = FitSettings(30, 3.0, 1.0, 0.5, True, 1.0, noise, noise, noise, 10 * noise)
-    metric = _Metric(seen, target, settings, float(target.weight.sum()))
+    side = side_columns(target.offset, score_column=settings.score_column)
+    metric = _Metric(seen, side, target.weight, settings, float(target.weight.sum()))
     metric.set_ridge(1.0, 1.0)
     # without noise in the gradients, by the steps themselves: what a derivative of every row adds to its own score
     step, moved = (

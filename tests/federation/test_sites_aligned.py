@@ -12,7 +12,7 @@ import pytest
 from tacit.alignment import Alignment, align
 from tacit.cli.main import main
 from tacit.errors import RunError
-from tacit.federation.protocol import Answer, Match, Shape, Step
+from tacit.federation.protocol import Answer, Match, Numbers, Shape, Step
 from tacit.files import read_json
 from tests.federation.loopback import Loopback, no_waiting_for_the_disk  # noqa: F401
 from tests.federation.test_sites_star import coef
@@ -20,12 +20,15 @@ from tests.federation.test_sites_star import coef
 pytest.importorskip("private_set_intersection", reason="needs tacit[align]")
 
 
+OWN_ROWS = 75  # of each party
+
+
 def write_files(folder: Path) -> dict[str, Path]:
     rng = np.random.default_rng(1)
     files, scores = {}, {}
     for k, name in enumerate(("bank", "shop", "phone")):
-        ids = rng.permutation(90)[:75]
-        values = rng.normal(size=75)
+        ids = rng.permutation(90)[:OWN_ROWS]
+        values = rng.normal(size=OWN_ROWS)
         lines = ["customer,x" + (",y" if k == 0 else "")]
         for i, x in zip(ids, values, strict=True):
             scores.setdefault(i, 0.0)
@@ -33,6 +36,13 @@ def write_files(folder: Path) -> dict[str, Path]:
         files[name] = folder / f"{name}.csv"
         files[name].write_text("\n".join(lines) + "\n")
     return files
+
+
+def with_a_stranger(positions: Numbers) -> Numbers:
+    """Places of common rows in a party's list, one of them replaced by that of a row that is not common."""
+    moved = positions.array().copy()
+    moved[0] = min(set(range(OWN_ROWS)) - set(moved.tolist()))
+    return Numbers.of(moved)
 
 
 def job_text(files: dict[str, Path], engine: str) -> str:

@@ -285,7 +285,7 @@ def test_different_rows_end_in_noise_and_not_in_a_refusal_of_keys(tmp_path: Path
     def lying(names: Sequence[str], request: Step) -> dict[str, Step]:
         if isinstance(request, Match) and request.step == "rows" and names == ["phone"]:
             assert request.positions is not None
-            moved = Numbers.of(np.roll(request.positions.array(), -1))
+            moved = aligned.with_a_stranger(request.positions)
             request = Match(step="rows", run=request.run, total=request.total, positions=moved)
         return honest(names, request)
 

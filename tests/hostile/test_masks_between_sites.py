@@ -12,7 +12,7 @@ import pytest
 
 from tacit.errors import RunError
 from tacit.federation.party_handler import make_star_plan
-from tacit.federation.protocol import Answer, Begin, Match, Numbers, Open, Step
+from tacit.federation.protocol import Answer, Begin, Match, Open, Step
 from tacit.federation.site import AllowAll, Task, plan_print, read_text
 from tests.federation import test_sites_aligned as aligned
 from tests.federation import test_sites_star as star
@@ -103,7 +103,7 @@ def test_parties_that_were_told_different_rows_give_noise(tmp_path: Path, late: 
     def lying(names: Sequence[str], request: Step) -> dict[str, Step]:
         if isinstance(request, Match) and request.step == "rows" and names == [victim]:
             assert request.positions is not None
-            moved = Numbers.of(np.roll(request.positions.array(), -1))
+            moved = aligned.with_a_stranger(request.positions)
             return honest(names, Match(step="rows", run=request.run, total=request.total, positions=moved))
         if late and isinstance(request, Begin):  # the truth at last, after the rows were taken
             match_again(loop, victim)

@@ -57,13 +57,17 @@ def write_files(folder: Path, ill: int) -> dict[str, Path]:
     for k in range(ROWS):
         lines["bank"].append(f"c{k},{k % 5},{k % 2}")
         lines["shop"].append(f"c{k},{held[k]}")
+    lines["shop"].append(f"c{ROWS},0")  # a stranger to the bank
     for name, text in lines.items():
         (folder / f"{name}.csv").write_text("\n".join(text) + "\n")
     return {name: folder / f"{name}.csv" for name in lines}
 
 
-def match(lead: Site, order: Sequence[int]) -> None:
-    """Match ids, and tell the other party that the rows of the lead are common in this order."""
+def match(lead: Site, order: Sequence[int], *, stranger: bool = False) -> None:
+    """Match ids, and tell the other party that the rows of the lead are common in this order.
+
+    With `stranger` the party is told of a row that the lead does not have, in place of the wanted one.
+    """
     honest, kept = lead.ask, dict[str, Numbers | None]()
 
     def waits(names: Sequence[str], request: Step) -> dict[str, Step]:
@@ -81,8 +85,10 @@ def match(lead: Site, order: Sequence[int]) -> None:
     place = np.argsort(handler.matching.rows)  # of each row of the lead in the common order
     ((run, positions),) = kept.items()
     assert positions is not None
-    moved = Numbers.of(positions.array()[place[list(order)]])
-    told = Match(step="rows", run=run, total=ROWS, positions=moved)
+    moved = positions.array()[place[list(order)]]
+    if stranger:
+        (moved[WANTED],) = set(range(ROWS + 1)) - set(moved.tolist())
+    told = Match(step="rows", run=run, total=ROWS, positions=Numbers.of(moved))
     assert honest(["shop"], told) == {"shop": Matched()}
 
 
@@ -107,6 +113,8 @@ def test_rows_that_are_moved_in_a_run_do_not_show_whether_they_are_alike(tmp_pat
     assert isinstance(begin(lead), Begun)
     order[KNOWN], order[WANTED] = WANTED, KNOWN
     match(lead, order)
+    assert isinstance(begin(lead), Begun), "each party puts its rows in the order of their ids"
+    match(lead, order, stranger=True)
     assert begin(lead) == Refused(reason=Reason.CHANGED)
-    match(lead, list(range(ROWS)))  # the same rows as at first, in the same order
+    match(lead, list(range(ROWS)))  # the same rows as at first
     assert isinstance(begin(lead), Begun)
