@@ -55,6 +55,19 @@ def write(folder: Path, rows: int = 700, **parts: str) -> Path:
     return path
 
 
+def test_more_than_two_classes_are_compared_by_the_loss_of_the_run(tmp_path: Path, tacit: Any) -> None:
+    job = write(tmp_path, rows=300, model="classes = 3\nterms = 'linear'")
+    lines = (tmp_path / "bank.csv").read_text().replace("no", "maybe", 60)
+    (tmp_path / "bank.csv").write_text(lines)
+    answer = tacit("compare", job, "--json")
+    assert answer.code == 0, answer.err
+    compared = {model["model"]: model["loss"] for model in json.loads(answer.out)["models"]}
+    assert tacit("train", job, "--out", tmp_path / "run", "--quiet").code == 0
+    joint = json.loads((tmp_path / "run" / "evaluation.json").read_text())["models"][0]
+    assert compared["lines"] == pytest.approx(joint["measures"]["log_loss"], abs=1e-6)
+    assert 0 < compared["trees"] < 2
+
+
 def test_trees_are_taken_where_columns_of_a_party_work_together(tmp_path: Path, tacit: Any) -> None:
     answer = tacit("compare", write(tmp_path), "--json")
     assert answer.code == 0, answer.err

@@ -26,6 +26,7 @@ from tacit.job.trees import COLUMN_KEYS, TREE_DEFAULTS, TREES, TreesSection
 from tacit.privacy.certificate import up
 from tacit.privacy.request import CAN_LEAVE_OUT_HOLDER, Privacy
 from tacit.problem.alphas import CURVE_ALPHAS, has_alpha
+from tacit.problem.losses.logistic import Softmax
 from tacit.problem.registry import get_regularizer
 from tacit.report.verdict import SURE
 from tacit.run.folder import PreparedRun, RunFolder
@@ -302,8 +303,9 @@ def _tried(
     name: str, begun: PreparedRun, scores: Vector, rounds: tuple[int, int], sent: int, seconds: float
 ) -> Candidate:
     """A model by its scores of the rows held out."""
-    held, loss = begun.held, begun.job.model.loss  # of true labels, whatever it was trained on
+    held = begun.held
     assert held is not None
+    loss = Softmax(scores.shape[1]) if scores.ndim > 1 else begun.job.model.loss  # of true labels, as they are
     losses = row_losses(scores, held.labels, loss)
     return Candidate(
         name=name,
