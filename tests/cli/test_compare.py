@@ -13,10 +13,12 @@ import pytest
 
 from tacit.errors import InputError
 from tacit.job import read_job
+from tacit.privacy.request import Privacy
 from tacit.report.compare import (
     Candidate,
     ModelComparison,
     Spending,
+    _private_variants,
     _take,
     _variant,
     check_comparable,
@@ -66,6 +68,9 @@ def test_more_than_two_classes_are_compared_by_the_loss_of_the_run(tmp_path: Pat
     joint = json.loads((tmp_path / "run" / "evaluation.json").read_text())["models"][0]
     assert compared["lines"] == pytest.approx(joint["measures"]["log_loss"], abs=1e-6)
     assert 0 < compared["trees"] < 2
+    jobs, left_out = _private_variants(replace(read_job(job), privacy=Privacy(1.0)))
+    assert list(jobs) == ["lines", "curves"]
+    assert "softmax" in left_out["trees"]
 
 
 def test_trees_are_taken_where_columns_of_a_party_work_together(tmp_path: Path, tacit: Any) -> None:

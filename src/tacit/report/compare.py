@@ -23,6 +23,7 @@ from tacit.errors import InputError
 from tacit.job import Job, ModelSection, SearchSpec
 from tacit.job.file import check_trees
 from tacit.job.trees import COLUMN_KEYS, TREE_DEFAULTS, TREES, TreesSection
+from tacit.plan.terms import seen_loss
 from tacit.privacy.certificate import up
 from tacit.privacy.request import CAN_LEAVE_OUT_HOLDER, Privacy
 from tacit.problem.alphas import CURVE_ALPHAS, has_alpha
@@ -187,10 +188,12 @@ def compare_job(
             'kind = "linear", and them under [party.columns]'
         )
     jobs = [_variant(job, name) for name in KINDS]
-    noisy = [] if epsilon is None else [_variant(replace(job, privacy=Privacy(epsilon)), name) for name in KINDS]
-    prepared = prepare_variants([*jobs, *noisy], note)
+    noisy, left_out = ({}, {}) if epsilon is None else _private_variants(replace(job, privacy=Privacy(epsilon)))
+    for name, why in left_out.items():
+        note(f"{name} are not simulated: {why}")
+    prepared = prepare_variants([*jobs, *noisy.values()], note)
     found = []
-    for done, (name, begun) in enumerate(zip((*KINDS, *KINDS), prepared, strict=False)):
+    for done, (name, begun) in enumerate(zip((*KINDS, *noisy), prepared, strict=True)):
         if watch is not None:
             watch(name if done < len(KINDS) else f"{name}, epsilon {epsilon:g}", done / len(prepared))
         found.append(_measured(name, begun))
@@ -246,6 +249,18 @@ def _variant(job: Job, name: str) -> Job:
         privacy = replace(privacy, noise_seed=len(KINDS) * privacy.noise_seed + KINDS.index(name))
     made = _trees(job) if name == BOOSTED else _linear(job, LINEAR if name == LINES else SPLINE)
     return replace(made, privacy=privacy)
+
+
+def _private_variants(job: Job) -> tuple[dict[str, Job], dict[str, str]]:
+    """The models of a job with [privacy], and why trees are not among them, where they lack this guarantee."""
+    jobs = {name: _variant(job, name) for name in KINDS}
+    try:
+        check_trees(jobs[BOOSTED])
+        seen_loss(jobs[BOOSTED])
+    except InputError as error:
+        del jobs[BOOSTED]
+        return jobs, {BOOSTED: str(error)}
+    return jobs, {}
 
 
 def _linear(job: Job, terms: str) -> Job:
@@ -348,12 +363,7 @@ def plan_spending(job: Job, note: Callable[[str], None]) -> tuple[dict[str, Job]
         For a job that cannot be compared, or whose files cannot be used.
     """
     check_comparable(job)
-    jobs, left_out = {name: _variant(job, name) for name in KINDS}, {}
-    try:
-        check_trees(jobs[BOOSTED])
-    except InputError as error:  # a guarantee that trees do not have
-        left_out = {BOOSTED: str(error)}
-        del jobs[BOOSTED]
+    jobs, left_out = _private_variants(job)
     prepared = dict(zip(jobs, prepare_variants(list(jobs.values()), note), strict=True))
     claims = {name: _claims(begun) for name, begun in prepared.items()}
     leaves = {name: begun.plan.certificate().per_party for name, begun in prepared.items()}
