@@ -244,7 +244,7 @@ def test_the_verb_writes_every_form(simple: Path, tmp_path: Path, capsys: pytest
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["--to", "python", "--party", "bnk"], "bnk"),
+        (["--to", "python", "--party", "bnk"], 'the run has no part of "bnk": choose one of "bank"'),
         (["--to", "card", "--party", "bank"], "--party is not used here: a card is about the whole model"),
         (["--to", "python", "--out", "no/such/folder/x.py"], "give --out a file in a directory that is there"),
     ],
@@ -289,3 +289,14 @@ def test_the_card_says_what_the_model_is_and_no_value(simple: Path, folder: Path
     assert "This run is differentially private: epsilon = 2" in text
     assert "Not on this card: figures of a private run" in text
     assert "log loss |" not in text
+
+
+def test_the_card_of_trees_speaks_of_trees_alone(folder: Path, tmp_path: Path) -> None:
+    job = folder / "card-of-trees.toml"
+    job.write_text(job_text(KINDS["trees"]))
+    assert main(["train", str(job), "--out", str(tmp_path / "run"), "--quiet"]) == 0
+    assert main(["export", str(tmp_path / "run"), "--to", "card", "--out", str(tmp_path / "card.md")]) == 0
+    text = (tmp_path / "card.md").read_text()
+    assert "boosted trees of at most" in text
+    assert "curves" not in text
+    assert "penalty" not in text

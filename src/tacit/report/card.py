@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 from tacit.privacy.certificate import cautions, headline
 from tacit.report import run_words as words
+from tacit.report import tree_words
 from tacit.run.saved import SavedRun
 from tacit.version import __version__
 
@@ -27,11 +28,12 @@ KEPT = (
 
 def model_card(run: SavedRun) -> str:
     """The card of a finished run."""
+    own = tree_words.job_rows(run) if run.model.is_trees else words.job_rows(run)
     parts = [
         f"# Model card: {_cell(run.job.name)}",
         words.lead(run),
         "## Model",
-        _pairs([("trained", words.day(run)), *words.job_rows(run), *words.label_rows(run), *_made(run)]),
+        _pairs([("trained", words.day(run)), *own, *words.label_rows(run), *_made(run)]),
         "## Data",
         _pairs([("rows trained on", f"{run.rows:,}"), *words.held_rows(run)]),
         "" if run.on_graph else _table(*words.party_rows(run)),

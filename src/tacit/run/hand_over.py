@@ -86,7 +86,7 @@ def plain_model(model: SavedModel, parties: Collection[str] | None = None) -> Va
     known = [part.name for part in model.parties]
     for name in parties or ():
         if name not in known:
-            raise InputError(f"the run has no part of {show(name)}: choose one of {listing(known)}")
+            raise InputError(f"the run has no part of {show(name)}: choose one of {listing(model.names or known)}")
     encoders = model.encoders or (None,) * len(known)
     chosen = [
         (part, encoder)
